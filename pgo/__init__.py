@@ -1,0 +1,1 @@
+"""Build-time tools: profiles, bucket planning, code generation, packaging hooks, command line."""

@@ -1,0 +1,1 @@
+"""The virtual machine: what a program is (`lang`), what it does for a signature (`plan`), how it runs (`run`)."""

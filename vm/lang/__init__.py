@@ -1,0 +1,1 @@
+"""MSBC: instruction table, codec, text form, frontend and verifier."""

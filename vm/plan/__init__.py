@@ -1,0 +1,1 @@
+"""Typed programs and the symbolic plan that both back ends consume."""

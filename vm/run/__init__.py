@@ -1,0 +1,1 @@
+"""Engines (interpreter, tape, prebuilt bundles) and the dispatcher that chooses between them."""
