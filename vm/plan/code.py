@@ -1,0 +1,293 @@
+"""Register code: what both back ends consume. The tape encodes it for the C loop, codegen prints it as C.
+
+A register is a 64-bit slot with a fixed type. The integer part that depends on entry symbols alone is `bind` (run for
+each new shape, in C, before results are allocated); `body` is structured code. Nothing here knows a Program or an Expr.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+Reg = int
+ARENA: Reg = 0  # register 0 holds the arena's address when the body starts
+
+
+@dataclass(frozen=True)
+class Int:
+    """dst = a op b on i64. op: add sub mul floordiv mod min max eq ne lt le and or; 'select': dst = a if c else b."""
+
+    op: str
+    dst: Reg
+    a: Reg
+    b: Reg
+    c: Reg = -1
+
+
+@dataclass(frozen=True)
+class Guard:
+    """In `bind` only: the plan does not hold when a == 0."""
+
+    a: Reg
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """dst = op(args), op of templates/scalars.py over operand dtype `dtype`."""
+
+    op: str
+    dtype: str
+    dst: Reg
+    args: tuple[Reg, ...]
+
+
+@dataclass(frozen=True)
+class Cast:
+    """dst = src converted between native dtypes, as NumPy's astype."""
+
+    dst: Reg
+    to: str
+    src: Reg
+    frm: str
+
+
+@dataclass(frozen=True)
+class Load:
+    """dst (native dtype) = *(memory dtype *)(base + offset). offset -1: none."""
+
+    dst: Reg
+    dtype: str
+    memory: str
+    base: Reg
+    offset: Reg
+
+
+@dataclass(frozen=True)
+class Store:
+    """*(memory dtype *)(base + offset) = src (native dtype)."""
+
+    src: Reg
+    dtype: str
+    memory: str
+    base: Reg
+    offset: Reg
+
+
+@dataclass(frozen=True)
+class Move:
+    """dst = src, any type."""
+
+    dst: Reg
+    src: Reg
+
+
+@dataclass(frozen=True)
+class Trap:
+    """Stop with the trap code when cond != 0 (cond -1: always)."""
+
+    code: str
+    cond: Reg
+    position: int
+
+
+@dataclass(frozen=True)
+class Alloc:
+    """Allocate result `output` (its shape registers are set); its ptr register receives the address."""
+
+    output: int
+
+
+@dataclass(frozen=True)
+class For:
+    """for var in range(start, stop, step)."""
+
+    var: Reg
+    start: Reg
+    stop: Reg
+    step: Reg
+    body: tuple[Instr, ...]
+
+
+@dataclass(frozen=True)
+class While:
+    """Repeat until Break."""
+
+    body: tuple[Instr, ...]
+
+
+@dataclass(frozen=True)
+class If:
+    cond: Reg
+    then: tuple[Instr, ...]
+    orelse: tuple[Instr, ...] = ()
+
+
+@dataclass(frozen=True)
+class Break:
+    """Leave the innermost loop."""
+
+
+@dataclass(frozen=True)
+class Continue:
+    """Next trip of the innermost loop."""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """End of the body."""
+
+
+@dataclass(frozen=True)
+class Ref:
+    """Address of a view: base pointer register, byte offset register (-1: none), byte stride register for each axis."""
+
+    base: Reg
+    offset: Reg
+    strides: tuple[Reg, ...]
+
+
+@dataclass(frozen=True)
+class In:
+    """A nest's input. kind 'view' (memory dtype -> native dtype), 'scalar' (reg, of dtype), 'iota' (axis)."""
+
+    kind: str
+    dtype: str
+    memory: str = ""
+    ref: Ref | None = None
+    reg: Reg = -1
+    axis: int = -1
+
+
+@dataclass(frozen=True)
+class NodeOp:
+    """A nest's DAG node; see steps.NestOp. memory: the view's dtype for 'gather'."""
+
+    op: str
+    dtype: str
+    operand_dtype: str
+    args: tuple[int, ...] = ()
+    memory: str = ""
+    ref: Ref | None = None
+    indexes: tuple[tuple[int, Reg, Reg], ...] = ()  # (slot, extent register, stride register)
+    position: int = 0
+
+
+@dataclass(frozen=True)
+class Out:
+    """A nest's output; see steps.NestOut."""
+
+    slot: int
+    reduce: str
+    memory: str
+    ref: Ref
+    reduced: int = 0
+    mask: int = -1
+    indexes: tuple[tuple[int, Reg, Reg], ...] = ()
+    position: int = 0
+
+
+@dataclass(frozen=True)
+class NestCode:
+    axes: tuple[Reg, ...]
+    inputs: tuple[In, ...]
+    ops: tuple[NodeOp, ...]
+    outs: tuple[Out, ...]
+
+    def slot_dtype(self, slot: int) -> str:
+        """Native dtype of a slot."""
+        n = len(self.inputs)
+        return self.inputs[slot].dtype if slot < n else self.ops[slot - n].dtype
+
+
+@dataclass(frozen=True)
+class ContractCode:
+    """See steps.Contract. Refs have len(batch) + 2 strides (bias: 1). pack: slot of a packed b, or -1."""
+
+
+    dtype: str
+    batch: tuple[Reg, ...]
+    m: Reg
+    n: Reg
+    k: Reg
+    a: Ref
+    b: Ref
+    out: Ref
+    pack: int = -1
+    bias: Ref | None = None
+    act: str = "none"
+
+
+Instr: TypeAlias = ("Int | Guard | Scalar | Cast | Load | Store | Move | Trap | Alloc | For | While | If | Break | "
+                    "Continue | Exit | NestCode | ContractCode")
+
+
+@dataclass(frozen=True)
+class LeafRegs:
+    """Registers the dispatcher fills from signature row `row`: an array's pointer, extents and strides (empty when
+    they follow from C order or are constants), or a scalar's value."""
+
+    row: int
+    ptr: Reg = -1
+    extents: tuple[Reg, ...] = ()
+    strides: tuple[Reg, ...] = ()
+    scalar: Reg = -1
+
+
+@dataclass(frozen=True)
+class Output:
+    """A result buffer. early: allocated by the dispatcher between bind and run; else by `Alloc`."""
+
+    dtype: str
+    shape: tuple[Reg, ...]
+    ptr: Reg
+    early: bool = True
+
+
+@dataclass(frozen=True)
+class Pack:
+    """A constant operand b of a product, packed once by the stencil library: row's array seen as (k, n) at a byte offset
+    with byte strides (numbers: a constant operand has a constant shape)."""
+
+    row: int
+    dtype: str
+    k: int
+    n: int
+    offset: int
+    row_stride: int
+    col_stride: int
+
+
+@dataclass(frozen=True)
+class ResultSpec:
+    """What the caller receives; see steps.Result. output: index into outputs for 'new' and for views of a result."""
+
+    kind: str
+    output: int = -1
+    row: int = -1
+    offset: Reg = -1
+    shape: tuple[Reg, ...] = ()
+    strides: tuple[Reg, ...] = ()
+    dtype: str = ""
+    reg: Reg = -1
+    python: str = ""
+    value: object = None
+    items: tuple[ResultSpec, ...] = ()
+    keys: tuple[object, ...] = ()
+
+
+@dataclass
+class Code:
+    """A lowered plan. types: of each register ('i64' 'i32' 'bool' 'f32' 'f64' 'ptr'); consts: registers preset."""
+
+    name: str
+    types: list[str]
+    consts: dict[Reg, int | float]
+    leaves: tuple[LeafRegs, ...]
+    bind: tuple[Instr, ...]
+    guards: tuple[str, ...]  # text of each Guard, in order
+    arena_bytes: Reg
+    outputs: tuple[Output, ...]
+    result: ResultSpec
+    packs: tuple[Pack, ...]
+    body: tuple[Instr, ...]
+    symbols: dict[str, Reg] = field(default_factory=dict)  # symbol name ("x.shape[0]") -> register

@@ -1,0 +1,350 @@
+"""Exact integer algebra over extents: interned sums of products, with "equal", "different" or "ask" as answers.
+
+An `Expr` is a constant plus integer multiples of products of atoms. Atoms are symbols (an entry extent, stride or
+integer argument), runtime registers (a loop variable, an integer read from an array) and opaque operations (floor
+division, modulo, min, max, select) that are no sum of products. Every atom carries interval bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import inf
+
+Bound = float  # int or +-inf
+
+_MAX_TERMS = 64  # past this an expression becomes one opaque atom
+
+
+class Atom:
+    """An indivisible integer: op is 'sym', 'reg' or an opaque operation over Exprs; lo <= value <= hi always holds."""
+
+    __slots__ = ("args", "hi", "key", "lo", "name", "op", "order")
+
+    def __init__(self, op: str, name: object, args: tuple[Expr, ...], lo: Bound, hi: Bound, order: int) -> None:
+        self.op, self.name, self.args, self.lo, self.hi, self.order = op, name, args, lo, hi, order
+
+    def __repr__(self) -> str:
+        if self.op in ("sym", "reg"):
+            return str(self.name)
+        return f"{self.op}({', '.join(map(repr, self.args))})"
+
+
+class Expr:
+    """const + sum(coef * product(atoms)); interned, so equality of normal forms is identity."""
+
+    __slots__ = ("_bounds", "const", "is_entry", "terms")
+
+    def __init__(self, const: int, terms: tuple[tuple[tuple[Atom, ...], int], ...]) -> None:
+        self.const, self.terms = const, terms
+        self._bounds: tuple[Bound, Bound] | None = None
+        # decided once at call entry: no runtime register anywhere inside
+        self.is_entry: bool = all(a.op != "reg" and all(x.is_entry for x in a.args) for p, _ in terms for a in p)
+
+    @property
+    def value(self) -> int | None:
+        """The constant value, or None."""
+        return self.const if not self.terms else None
+
+    def __repr__(self) -> str:
+        parts = []
+        for product, coef in self.terms:
+            text = "*".join(map(repr, product))
+            parts.append(text if coef == 1 else f"-{text}" if coef == -1 else f"{coef}*{text}")
+        if self.const or not parts:
+            parts.append(str(self.const))
+        return " + ".join(parts).replace("+ -", "- ")
+
+    def __add__(self, other: Expr | int) -> Expr:
+        return add(self, as_expr(other))
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Expr | int) -> Expr:
+        return add(self, mul(as_expr(other), const(-1)))
+
+    def __rsub__(self, other: int) -> Expr:
+        return as_expr(other) - self
+
+    def __mul__(self, other: Expr | int) -> Expr:
+        return mul(self, as_expr(other))
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Expr:
+        return mul(self, const(-1))
+
+    def bounds(self) -> tuple[Bound, Bound]:
+        """Interval that contains every value."""
+        if self._bounds is None:
+            lo: Bound = self.const
+            hi: Bound = self.const
+            for product, coef in self.terms:
+                a, b = product[0].lo, product[0].hi
+                for atom in product[1:]:
+                    corners = [_times(p, q) for p in (a, b) for q in (atom.lo, atom.hi)]
+                    a, b = min(corners), max(corners)
+                if coef < 0:
+                    a, b = b, a
+                lo, hi = lo + _times(coef, a), hi + _times(coef, b)
+            self._bounds = (lo, hi)
+        return self._bounds
+
+    def atoms(self) -> set[Atom]:
+        """Every atom inside, opaque arguments included."""
+        found: set[Atom] = set()
+        stack: list[Expr] = [self]
+        while stack:
+            for product, _ in stack.pop().terms:
+                for atom in product:
+                    if atom not in found:
+                        found.add(atom)
+                        stack.extend(atom.args)
+        return found
+
+    def evaluate(self, env: Mapping[object, int] | Callable[[Atom], int]) -> int:
+        """Value under env: a mapping from atom names, or a function from 'sym'/'reg' atoms."""
+        look: Callable[[Atom], int] = env if callable(env) else (lambda atom: env[atom.name])
+        total = self.const
+        for product, coef in self.terms:
+            for atom in product:
+                if atom.op in ("sym", "reg"):
+                    coef *= look(atom)
+                else:
+                    coef *= OPAQUE[atom.op](*(x.evaluate(look) for x in atom.args))
+            total += coef
+        return total
+
+    def substitute(self, mapping: Mapping[Atom, Expr]) -> Expr:
+        """The expression with atoms replaced, normalised again."""
+        total = const(self.const)
+        for product, coef in self.terms:
+            value = const(coef)
+            for atom in product:
+                new = mapping.get(atom)
+                if new is None:
+                    if atom.args:
+                        new = _make(atom.op, *(x.substitute(mapping) for x in atom.args))
+                    else:
+                        new = _atom_expr(atom)
+                value = value * new
+            total = total + value
+        return total
+
+
+def _times(a: Bound, b: Bound) -> Bound:
+    return 0 if a == 0 or b == 0 else a * b
+
+
+OPAQUE: dict[str, Callable[..., int]] = {
+    "floordiv": lambda a, b: a // b if b else 0,  # guarded by whoever builds it: b != 0 is a fact
+    "mod": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+    "select": lambda c, a, b: a if c else b,
+    "eq": lambda a, b: int(a == b),
+    "lt": lambda a, b: int(a < b),
+    "le": lambda a, b: int(a <= b),
+}
+
+_exprs: dict[tuple[int, tuple[tuple[tuple[Atom, ...], int], ...]], Expr] = {}
+_atoms: dict[tuple, Atom] = {}
+
+
+def _intern(constant: int, terms: dict[tuple[Atom, ...], int]) -> Expr:
+    items = tuple(sorted(((p, c) for p, c in terms.items() if c), key=lambda t: tuple(a.order for a in t[0])))
+    key = (constant, items)
+    found = _exprs.get(key)
+    if found is None:
+        if len(_exprs) > 200_000:  # bounded memory: old plans keep their own references
+            clear_interned()
+        found = _exprs[key] = Expr(constant, items)
+    return found
+
+
+def clear_interned() -> None:
+    """Forget interned expressions (not constants' meaning): plans made before stay valid, new ones are compared anew."""
+    _exprs.clear()
+
+
+def const(value: int) -> Expr:
+    """The constant `value`."""
+    return _intern(int(value), {})
+
+
+def as_expr(value: Expr | int) -> Expr:
+    """`value` as an Expr."""
+    return value if isinstance(value, Expr) else const(value)
+
+
+def _atom(op: str, name: object, args: tuple[Expr, ...], lo: Bound, hi: Bound) -> Atom:
+    key = (op, name, args)
+    found = _atoms.get(key)
+    if found is None:
+        found = _atoms[key] = Atom(op, name, args, lo, hi, len(_atoms))
+    return found
+
+
+def _atom_expr(atom: Atom) -> Expr:
+    return _intern(0, {(atom,): 1})
+
+
+def symbol(name: str, lo: Bound = 0, hi: Bound = 2**47) -> Expr:
+    """An entry symbol, such as `x.shape[0]`; extents are bounded by the address space."""
+    return _atom_expr(_atom("sym", name, (), lo, hi))
+
+
+def register(name: object, lo: Bound = -inf, hi: Bound = inf) -> Expr:
+    """A runtime integer register: a loop variable or a value read from an array."""
+    return _atom_expr(Atom("reg", name, (), lo, hi, _next_reg_order()))
+
+
+_reg_order = [1 << 40]
+
+
+def _next_reg_order() -> int:
+    _reg_order[0] += 1
+    return _reg_order[0]
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    """a + b."""
+    if not a.terms and not a.const:
+        return b
+    if not b.terms and not b.const:
+        return a
+    terms = dict(a.terms)
+    for product, coef in b.terms:
+        terms[product] = terms.get(product, 0) + coef
+    return _intern(a.const + b.const, terms)
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    """a * b, multiplied out."""
+    if a.value == 1:
+        return b
+    if b.value == 1:
+        return a
+    if len(a.terms) * len(b.terms) > _MAX_TERMS:
+        raise OverflowError("extent expression grows without bound")
+    terms: dict[tuple[Atom, ...], int] = {}
+    for p, c in (*a.terms, ((), a.const)):
+        for q, d in (*b.terms, ((), b.const)):
+            if c and d:
+                product = tuple(sorted(p + q, key=lambda atom: atom.order))
+                terms[product] = terms.get(product, 0) + c * d
+    return _intern(terms.pop((), 0), terms)
+
+
+def _opaque(op: str, args: tuple[Expr, ...], lo: Bound, hi: Bound) -> Expr:
+    if all(not x.terms for x in args):
+        return const(OPAQUE[op](*(x.const for x in args)))
+    return _atom_expr(_atom(op, None, args, lo, hi))
+
+
+def floordiv(a: Expr | int, b: Expr | int) -> Expr:
+    """a // b with Python's rounding; exact division stays a sum of products. b must not be 0 (a fact of the caller)."""
+    a, b = as_expr(a), as_expr(b)
+    d = b.value
+    if d == 1:
+        return a
+    if d and a.const % d == 0 and all(c % d == 0 for _, c in a.terms):
+        return _intern(a.const // d, {p: c // d for p, c in a.terms})
+    if a is b and b.bounds()[0] > 0:
+        return const(1)
+    if not b.const and len(b.terms) == 1 and b.bounds()[0] > 0:  # (k * n) // n
+        (product, coef), = b.terms
+        out: dict[tuple[Atom, ...], int] = {}
+        for p, c in a.terms:
+            rest = list(p)
+            if c % coef or any(x not in rest or rest.remove(x) for x in product):
+                break
+            out[tuple(rest)] = out.get(tuple(rest), 0) + c // coef
+        else:
+            if not a.const:
+                return _intern(out.pop((), 0), out)
+    (alo, ahi), (blo, bhi) = a.bounds(), b.bounds()
+    lo, hi = -inf, inf
+    if blo > 0:
+        lo = (0 if alo >= 0 else alo)
+        hi = ahi // blo if ahi != inf and ahi >= 0 else ahi if ahi == inf else -1 if ahi < 0 else ahi
+        if d and alo not in (-inf, inf):
+            lo = alo // d
+        if d and ahi not in (-inf, inf):
+            hi = ahi // d
+    return _opaque("floordiv", (a, b), lo, hi)
+
+
+def mod(a: Expr | int, b: Expr | int) -> Expr:
+    """a % b with Python's sign. b must not be 0 (a fact of the caller)."""
+    a, b = as_expr(a), as_expr(b)
+    d = b.value
+    if d and a.const % d == 0 and all(c % d == 0 for _, c in a.terms):
+        return const(0)
+    blo, bhi = b.bounds()
+    lo, hi = (0, bhi - 1) if blo > 0 else (-inf, inf)
+    if d and a.bounds()[0] >= 0 and a.bounds()[1] < d:
+        return a
+    return _opaque("mod", (a, b), lo, hi)
+
+
+def emin(a: Expr | int, b: Expr | int) -> Expr:
+    """min(a, b)."""
+    a, b = as_expr(a), as_expr(b)
+    lo, hi = (a - b).bounds()
+    if hi <= 0:
+        return a
+    if lo >= 0:
+        return b
+    (alo, ahi), (blo, bhi) = a.bounds(), b.bounds()
+    return _opaque("min", (a, b), min(alo, blo), min(ahi, bhi))
+
+
+def emax(a: Expr | int, b: Expr | int) -> Expr:
+    """max(a, b)."""
+    a, b = as_expr(a), as_expr(b)
+    lo, hi = (a - b).bounds()
+    if hi <= 0:
+        return b
+    if lo >= 0:
+        return a
+    (alo, ahi), (blo, bhi) = a.bounds(), b.bounds()
+    return _opaque("max", (a, b), max(alo, blo), max(ahi, bhi))
+
+
+def compare(op: str, a: Expr | int, b: Expr | int) -> Expr:
+    """0 or 1: a OP b for op in 'eq', 'lt', 'le'."""
+    return _opaque(op, (as_expr(a), as_expr(b)), 0, 1)
+
+
+def select(cond: Expr, a: Expr | int, b: Expr | int) -> Expr:
+    """a if cond else b."""
+    a, b = as_expr(a), as_expr(b)
+    if a is b:
+        return a
+    if cond.value is not None:
+        return a if cond.value else b
+    (alo, ahi), (blo, bhi) = a.bounds(), b.bounds()
+    return _opaque("select", (cond, a, b), min(alo, blo), max(ahi, bhi))
+
+
+def _make(op: str, *args: Expr) -> Expr:
+    if op in ("eq", "lt", "le"):
+        return compare(op, *args)
+    return {"floordiv": floordiv, "mod": mod, "min": emin, "max": emax, "select": select}[op](*args)
+
+
+def is_equal(a: Expr | int, b: Expr | int) -> bool | None:
+    """True or False when proved, None when it must be asked."""
+    a, b = as_expr(a), as_expr(b)
+    if a is b:
+        return True
+    lo, hi = (a - b).bounds()
+    if lo == hi == 0:
+        return True
+    return False if lo > 0 or hi < 0 else None
+
+
+def is_less_equal(a: Expr | int, b: Expr | int) -> bool | None:
+    """Whether a <= b: True or False when proved, None when it must be asked."""
+    lo, hi = (as_expr(a) - as_expr(b)).bounds()
+    return True if hi <= 0 else False if lo > 0 else None

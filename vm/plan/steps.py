@@ -1,0 +1,342 @@
+"""The plan's vocabulary: buffers, views, and the few general kinds of step.
+
+A plan is a tree of regions whose leaves are steps; everything integer is an `Expr` over entry symbols, loop variables
+and scalar registers. Passes (`passes.py`) rewrite lists of steps; `lower.py` turns the final list into register code.
+
+Invariants between passes (`check_plan`): every view lies inside its buffer for all extents that the plan's facts
+allow; every element is written before it is read; types agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .extents import Expr, const
+
+ITEM_BYTES = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8,
+              "f16": 2, "f32": 4, "f64": 8}
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory that views point into.
+
+    kind: 'arg' (array leaf `row` of the signature), 'temp' (arena), 'out' (a result that the caller receives,
+    allocated by the dispatcher). size_bytes: capacity; for 'arg' unknown (None). constant: an argument that cannot
+    change (frozen), so that packs of it may be kept. writable: for 'arg', whether a step writes into it.
+    """
+
+    kind: str
+    dtype: str
+    size_bytes: Expr | None
+    row: int = -1
+    constant: bool = False
+    name: str = ""
+
+    def __repr__(self) -> str:
+        return f"{self.kind}:{self.name or hex(id(self) & 0xFFFF)}"
+
+
+@dataclass(eq=False)
+class View:
+    """A strided window: byte offset and byte strides (0 = broadcast, negative allowed) into a buffer."""
+
+    buffer: Buffer
+    dtype: str  # memory dtype, a key of ITEM_BYTES
+    shape: tuple[Expr, ...]
+    strides: tuple[Expr, ...]
+    offset: Expr
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def is_same(self, other: View) -> bool:
+        """The same elements in the same order, by normal form."""
+        return (self.buffer is other.buffer and self.dtype == other.dtype and self.offset is other.offset
+                and self.shape == other.shape and self.strides == other.strides)
+
+    def __repr__(self) -> str:
+        return f"{self.buffer}+{self.offset}{list(self.shape)}:{self.dtype}"
+
+
+@dataclass(eq=False)
+class ScalarReg:
+    """A runtime scalar: dtype is native ('bool', 'i32', 'i64', 'f32', 'f64'). For i64, `expr` is it as an atom."""
+
+    dtype: str
+    name: str = ""
+    expr: Expr | None = None
+
+    def __repr__(self) -> str:
+        return f"%{self.name or hex(id(self) & 0xFFFF)}:{self.dtype}"
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A scalar constant of a native dtype."""
+
+    value: float | int | bool
+    dtype: str
+
+
+Operand: TypeAlias = "ScalarReg | Literal | Expr"  # a scalar: register, constant, or i64 expression
+
+
+# --- Nest -------------------------------------------------------------------------------------------------------------
+
+@dataclass(eq=False)
+class NestInput:
+    """A value that enters a nest at each point of its iteration space; dtype is native (loads convert to it).
+
+    kind 'view': `view` has exactly the nest's axes (strides 0 where it broadcasts).
+    kind 'scalar': `operand`, the same at every point.  kind 'iota': the i64 index along `axis`.
+    """
+
+    kind: str
+    dtype: str
+    view: View | None = None
+    operand: Operand | None = None
+    axis: int = -1
+
+
+@dataclass(eq=False)
+class NestOp:
+    """One node of the scalar DAG. args are slots: 0..len(inputs)-1 are inputs, then one slot per op in order.
+
+    op: a name of templates/scalars.py, or 'cast' (from args[0]'s dtype to dtype), or 'gather' (a load of `view`, whose
+    axes are the nest's, displaced by sum(wrap(slot value) * stride) over `indexes`; a value outside [-extent, extent)
+    traps IndexError at `position`). dtype: of the result; `operand_dtype`: of the operands (differs for predicates, cast).
+    """
+
+    op: str
+    dtype: str
+    operand_dtype: str
+    args: tuple[int, ...] = ()
+    view: View | None = None
+    indexes: tuple[tuple[int, Expr, Expr], ...] = ()  # (slot, extent, stride in bytes)
+    position: int = 0
+
+
+@dataclass(eq=False)
+class NestOut:
+    """A slot's way out: stored at each point, or reduced over `reduced` axes (bit mask; the view's strides are 0 there).
+
+    reduce: a name of templates/scalars.py REDUCTIONS. An empty reduction yields its identity (max/min/arg* of nothing
+    are refused before: a guard). mask: a bool slot; points where it is false are not stored (reduce == 'store' only).
+    indexes: scatter, as for NestOp 'gather'.
+    """
+
+    slot: int
+    reduce: str
+    view: View
+    reduced: int = 0
+    mask: int = -1
+    indexes: tuple[tuple[int, Expr, Expr], ...] = ()
+    position: int = 0
+
+
+@dataclass(eq=False)
+class Nest:
+    """An iteration space, inputs, a scalar DAG and outputs that store or reduce. Points are visited in no fixed order,
+    so an output view may overlap an input view only where both are equal element for element."""
+
+    axes: tuple[Expr, ...]
+    inputs: list[NestInput]
+    ops: list[NestOp]
+    outs: list[NestOut]
+    position: int = 0  # instruction index in the Program
+
+    def slot_dtype(self, slot: int) -> str:
+        """Native dtype of a slot."""
+        n = len(self.inputs)
+        return self.inputs[slot].dtype if slot < n else self.ops[slot - n].dtype
+
+
+# --- Contract ---------------------------------------------------------------------------------------------------------
+
+@dataclass(eq=False)
+class Contract:
+    """Batched matrix product out[..., m, n] = act(a[..., m, k] @ b[..., k, n] + bias[n]); dtype f32 or f64.
+
+    Views of a, b, out have len(batch) + 2 axes (batch strides 0 where they broadcast), any strides. bias: a 1-axis
+    view of n elements or None. act: 'none' or 'relu' (max(x, 0), NaN kept). The output overlaps no operand.
+    """
+
+    batch: tuple[Expr, ...]
+    m: Expr
+    n: Expr
+    k: Expr
+    a: View
+    b: View
+    out: View
+    dtype: str
+    bias: View | None = None
+    act: str = "none"
+    position: int = 0
+
+
+# --- scalars and control ----------------------------------------------------------------------------------------------
+
+@dataclass(eq=False)
+class ScalarOpStep:
+    """dst = op(args) on registers; op of templates/scalars.py or 'cast'. operand_dtype as in NestOp."""
+
+    op: str
+    dst: ScalarReg
+    args: tuple[Operand, ...]
+    operand_dtype: str
+
+
+@dataclass(eq=False)
+class LoadStep:
+    """dst = the one element of a 0-axis view, converted to dst's dtype."""
+
+    dst: ScalarReg
+    view: View
+
+
+@dataclass(eq=False)
+class StoreStep:
+    """The one element of a 0-axis view = value, converted to the view's dtype."""
+
+    view: View
+    value: Operand
+
+
+@dataclass(eq=False)
+class SetStep:
+    """dst = value (same native dtype)."""
+
+    dst: ScalarReg
+    value: Operand
+
+
+@dataclass(eq=False)
+class TrapStep:
+    """Stop with PB_TRAP_<code> when cond is non-zero (always, when cond is None)."""
+
+    code: str  # 'INDEX', 'ZERO_DIVISION', 'OVERFLOW', 'VALUE', 'INTERPRET'
+    cond: Operand | None
+    position: int = 0
+
+
+@dataclass(eq=False)
+class AllocStep:
+    """Allocate the 'out' buffer whose shape is known only now (its result spec's extents hold registers)."""
+
+    buffer: Buffer
+
+
+@dataclass(eq=False)
+class ForStep:
+    """for var in range(start, stop, step): step is a non-zero constant or checked before; trips are fixed at entry."""
+
+    var: ScalarReg
+    start: Expr
+    stop: Expr
+    step: Expr
+    body: list[Step]
+
+
+@dataclass(eq=False)
+class WhileStep:
+    """Repeat body until a BreakStep leaves it."""
+
+    body: list[Step]
+
+
+@dataclass(eq=False)
+class IfStep:
+    """cond is a bool operand (non-zero is true)."""
+
+    cond: Operand
+    then: list[Step]
+    orelse: list[Step]
+
+
+@dataclass(eq=False)
+class BreakStep:
+    """Leave the innermost For/While."""
+
+
+@dataclass(eq=False)
+class ContinueStep:
+    """Next trip of the innermost For/While."""
+
+
+@dataclass(eq=False)
+class ExitStep:
+    """End of the program (results are in place)."""
+
+
+Step: TypeAlias = ("Nest | Contract | ScalarOpStep | LoadStep | StoreStep | SetStep | TrapStep | AllocStep | ForStep | "
+                   "WhileStep | IfStep | BreakStep | ContinueStep | ExitStep")
+
+
+# --- the plan -----------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class Fact:
+    """A question about entry extents that the plan relied on: `expr` is non-zero exactly when `answer` is True."""
+
+    expr: Expr
+    answer: bool
+    text: str
+
+
+@dataclass(eq=False)
+class Result:
+    """Tree of what the caller receives.
+
+    kind: 'new' (out buffer `view`: the whole of it), 'view' (`view` of argument or of another result's buffer),
+    'arg' (the very object of signature row `row`), 'scalar' (`operand`; python: 'int'|'float'|'bool' or '' for a
+    NumPy scalar of `dtype`), 'const' (`value`), 'tuple' | 'list' | 'dict' (items, keys).
+    """
+
+    kind: str
+    view: View | None = None
+    row: int = -1
+    operand: Operand | None = None
+    dtype: str = ""
+    python: str = ""
+    value: object = None
+    items: tuple[Result, ...] = ()
+    keys: tuple[object, ...] = ()
+
+
+@dataclass(eq=False)
+class Plan:
+    """One for a signature and a set of facts; symbolic in every extent."""
+
+    name: str
+    steps: list[Step]
+    result: Result
+    facts: list[Fact]
+    signature: object  # plan.signature.Signature
+    sample: dict[str, int] = field(default_factory=dict)  # extents at hand when it was planned: hints, never truths
+    log: list[tuple[str, float, str]] = field(default_factory=list)  # (pass, milliseconds, note)
+    fired: dict[str, list[str]] = field(default_factory=dict)  # fusion rule -> notes, for `explain`
+
+
+def walk(steps: list[Step]) -> Iterator[Step]:
+    """Every step, regions included, in program order."""
+    for step in steps:
+        yield step
+        if isinstance(step, (ForStep, WhileStep)):
+            yield from walk(step.body)
+        elif isinstance(step, IfStep):
+            yield from walk(step.then)
+            yield from walk(step.orelse)
+
+
+def contiguous_strides(shape: tuple[Expr, ...], item_bytes: int) -> tuple[Expr, ...]:
+    """Byte strides of C order."""
+    strides: list[Expr] = []
+    step = const(item_bytes)
+    for extent in reversed(shape):
+        strides.append(step)
+        step = step * extent
+    return tuple(reversed(strides))
