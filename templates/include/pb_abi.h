@@ -41,15 +41,38 @@ enum {
     PB_TRAP_INTERPRET = 6       /* nothing observable was changed: the interpreter must run this call */
 };
 
-/* One kernel of a bundle, as exported in its capsule table. */
+/* Packing of a constant operand (k, n) into the panels of this library's own CPU level. dtype: 0 f32, 1 f64. The layout
+ * belongs to the library: a pack may only be read by code of the library whose `pack` wrote it, or one with equal `layout`. */
+typedef int64_t (*pb_pack_bytes_fn)(int32_t dtype, int64_t k, int64_t n);
+typedef void (*pb_pack_fn)(int32_t dtype, int64_t k, int64_t n, const char *src, int64_t row_stride_bytes,
+                           int64_t col_stride_bytes, void *dst);
+
+typedef struct {
+    int32_t abi_version;
+    const char *level;  /* "x86-64-v2", "x86-64-v3", "x86-64-v4", "generic" */
+    const char *layout; /* names the pack layout, e.g. "f32p16-f64p8" */
+    pb_pack_bytes_fn pack_bytes;
+    pb_pack_fn pack;
+} pb_library;
+
+/* The stencil library in prebake's wheel, one for each CPU level: module prebake.templates._stencils_<v2|v3|v4|generic>,
+ * capsule attribute `table`, capsule name "prebake.stencils". `tape_*` take a pb_tape (pb_tape.h) as plan. */
+typedef struct {
+    pb_library library;
+    pb_bind_fn tape_bind;
+    pb_run_fn tape_run;
+} pb_stencil_table;
+
+/* A bundle's shared object: module attribute `table`, capsule name "prebake.kernels". */
 typedef struct {
     const char *name;
-    pb_bind_fn bind;
+    pb_bind_fn bind; /* plan argument: NULL */
     pb_run_fn run;
 } pb_kernel;
 
 typedef struct {
-    int32_t abi_version, n_kernels;
+    pb_library library;
+    int32_t n_kernels;
     const pb_kernel *kernels;
 } pb_kernel_table;
 #endif
