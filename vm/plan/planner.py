@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ..lang.bytecode import Program
+from .passes import run_passes
+from .planner_errors import PlanRefused
+from .reading import LiveReader, RecordedReader
 from .signature import Signature
 from .steps import Plan
+from .typed import type_program
 
-
-class PlanRefused(Exception):
-    """The planner does not take this program for these arguments; the interpreter serves the call.
-
-    reason: one line; kind: short slug by which refusals are counted; position: instruction index.
-    """
-
-    def __init__(self, reason: str, *, kind: str = "unplanned", position: int = -1) -> None:
-        super().__init__(reason)
-        self.reason, self.kind, self.position = reason, kind, position
+__all__ = ["PlanRefused", "plan_live", "plan_recorded"]
 
 
 def plan_live(program: Program, args: Sequence[object], read_capture: Callable[[int], object],
               disable_fusions: Sequence[str] = ()) -> Plan:
     """Plan a program for live arguments (one object per parameter, defaults filled in). Raises PlanRefused."""
-    raise PlanRefused("typing is not there yet")
+    return run_passes(type_program(program, LiveReader(program, args, read_capture)), disable_fusions)
 
 
 def plan_recorded(program: Program, signature: Signature, sample: Mapping[str, int],
@@ -32,4 +27,4 @@ def plan_recorded(program: Program, signature: Signature, sample: Mapping[str, i
 
     Raises PlanRefused, also when typing wants to read something that the signature does not hold.
     """
-    raise PlanRefused("typing is not there yet")
+    return run_passes(type_program(program, RecordedReader(program, signature, sample)), disable_fusions)

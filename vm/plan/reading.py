@@ -1,0 +1,112 @@
+"""Where typing gets its facts about arguments and captures: live objects, or a recorded signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ..lang.bytecode import Program
+from .planner_errors import PlanRefused
+from .signature import Row, Signature, describe
+
+
+class LiveReader:
+    """Reads from the objects of one call; every first read appends a row and its sample values."""
+
+    def __init__(self, program: Program, args: Sequence[object], read_capture: Callable[[int], object]) -> None:
+        self.program, self.args, self.read_capture = program, args, read_capture
+        self.rows: list[Row] = []
+        self.objects: list[object] = []
+        self.sample: dict[object, int] = {}
+        self._index: dict[tuple[str, int, object], int] = {}
+
+    def read(self, how: str, parent: int, key: Any) -> int:
+        """Row index of an object reached from `parent`."""
+        found = self._index.get((how, parent, key))
+        if found is not None:
+            return found
+        try:
+            if how == "arg":
+                value = self.args[key]
+            elif how == "capture":
+                value = self.read_capture(key)
+            elif how == "attr":
+                value = getattr(self.objects[parent], key)
+            else:
+                value = self.objects[parent][key]  # type: ignore[index]
+            checks = describe(value)
+        except (TypeError, AttributeError, LookupError) as error:
+            raise PlanRefused(f"{type(error).__name__}: {error}", kind="argument") from None
+        if type(value) is bool:
+            checks = {"kind": "static", "value": value}
+        path = path_of(self.program, self.rows, how, parent, key)
+        row = Row(how=how, parent=parent, key=key, path=path, **checks)  # type: ignore[arg-type]
+        index = self._index[how, parent, key] = len(self.rows)
+        self.rows.append(row)
+        self.objects.append(value)
+        sample = self.sample
+        if row.kind == "array":
+            array: Any = value
+            sample[f"{path}.data"] = array.ctypes.data if array.size else 0
+            for axis, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
+                sample[f"{path}.shape[{axis}]"] = extent
+                sample[f"{path}.strides[{axis}]"] = stride
+        elif row.kind == "scalar" and row.dtype in ("i64", "i32", "i16", "i8", "u8", "u16", "u32"):
+            sample[path] = int(value)  # type: ignore[call-overload]
+            if abs(sample[path]) >= 2**47:
+                raise PlanRefused("an integer argument past 2**47", kind="big-int")
+        return index
+
+    def length(self, index: int) -> int:
+        """Length of a sequence row."""
+        return self.rows[index].length
+
+    def keys(self, index: int) -> tuple[object, ...]:
+        """Keys of a mapping row."""
+        return self.rows[index].keys
+
+
+class RecordedReader:
+    """Reads from a recorded signature; a read that it does not hold refuses the plan."""
+
+    def __init__(self, program: Program, signature: Signature, sample: Mapping[str, int]) -> None:
+        self.program = program
+        self.recorded = {(row.how, row.parent, row.key): i for i, row in enumerate(signature.rows)}
+        self.rows = [replace(row, writable=False) for row in signature.rows]
+        self.sample: dict[object, int] = dict(sample)
+        for i, row in enumerate(self.rows):
+            if row.kind == "array":
+                # addresses and strides are not recorded: arguments are taken to be apart and densely strided
+                self.sample.setdefault(f"{row.path}.data", (i + 1) << 38)
+                step = 1 << 4
+                for axis in reversed(range(row.ndim)):
+                    extent = self.sample.setdefault(f"{row.path}.shape[{axis}]", 2 if row.shape is None
+                                                    else row.shape[axis])
+                    self.sample.setdefault(f"{row.path}.strides[{axis}]", step)
+                    step *= max(extent, 1)
+
+    def read(self, how: str, parent: int, key: Any) -> int:
+        """Row index of what was recorded for this read."""
+        found = self.recorded.get((how, parent, key))
+        if found is None:
+            raise PlanRefused(f"the recorded signature does not hold {how} {key!r}", kind="signature")
+        return found
+
+    def length(self, index: int) -> int:
+        """Length of a sequence row."""
+        return self.rows[index].length
+
+    def keys(self, index: int) -> tuple[object, ...]:
+        """Keys of a mapping row."""
+        return self.rows[index].keys
+
+
+def path_of(program: Program, rows: Sequence[Row], how: str, parent: int, key: Any) -> str:
+    """How a user would write the object: `self.layers[0].w`."""
+    if how == "arg":
+        return program.params[key].name
+    if how == "capture":
+        return program.captures[key].name
+    base = rows[parent].path
+    return f"{base}.{key}" if how == "attr" else f"{base}[{key!r}]"

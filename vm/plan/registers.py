@@ -1,0 +1,274 @@
+"""Registers and integer code: each `Expr` becomes a register, computed once and at the outermost place where it is known.
+
+What depends on entry symbols alone goes into `bind`; what holds loop variables or runtime scalars is computed in the body,
+at the level of the loop that defines them. Equal computations share a register (value numbering).
+"""
+
+from __future__ import annotations
+
+from ..errors import InternalError
+from .code import Guard, Instr, Int, Move, Reg
+from .extents import OPAQUE, Atom, Expr
+from .steps import Literal, Operand, ScalarReg
+
+_INT_FOLD = {
+    "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "ne": lambda a, b: int(a != b),
+    **OPAQUE,
+}
+_COMMUTES = frozenset(("add", "mul", "min", "max", "eq", "ne"))
+_Key = tuple[str, Reg, Reg, Reg]
+
+
+class Scope:
+    """One region being written: its instructions, and what has been computed in it so far."""
+
+    __slots__ = ("code", "exprs", "numbers")
+
+    def __init__(self) -> None:
+        self.code: list[Instr] = []
+        self.numbers: dict[_Key, Reg] = {}
+        self.exprs: dict[Expr, Reg] = {}
+
+
+class Registers:
+    """Register file under construction, with the code that computes integers."""
+
+    def __init__(self) -> None:
+        self.types: list[str] = ["ptr"]  # register 0: the arena
+        self.consts: dict[Reg, int | float] = {}
+        self.entry = Scope()  # scopes[0]: `bind`
+        self.scopes: list[Scope] = [self.entry]
+        self.guards: list[str] = []
+        self._const_regs: dict[tuple[str, str], Reg] = {}
+        self._int_regs: dict[int, Reg] = {}
+        self._int_values: dict[Reg, int] = {}
+        self._atoms: dict[Atom, Reg] = {}  # symbols, loop variables, i64 scalars
+        self._levels: dict[Atom, int] = {}  # loop variables: index of the scope in which they are fixed
+        self._scalars: dict[ScalarReg, Reg] = {}
+
+    # --- allocation -------------------------------------------------------------------------------------------------
+
+    def new(self, type_name: str) -> Reg:
+        """A fresh register."""
+        self.types.append(type_name)
+        return len(self.types) - 1
+
+    def int_const(self, value: int) -> Reg:
+        """Register that holds an i64 constant."""
+        reg = self._int_regs.get(value)
+        if reg is None:
+            reg = self._int_regs[value] = self.new("i64")
+            self.consts[reg] = value
+            self._int_values[reg] = value
+        return reg
+
+    def literal(self, literal: Literal) -> Reg:
+        """Register that holds a constant of a native dtype; -0.0 and NaN are constants of their own."""
+        if literal.dtype == "i64":
+            return self.int_const(int(literal.value))
+        is_float = literal.dtype in ("f32", "f64")
+        value: int | float = float(literal.value) if is_float else int(literal.value)
+        key = (literal.dtype, value.hex() if isinstance(value, float) else str(value))
+        reg = self._const_regs.get(key)
+        if reg is None:
+            reg = self._const_regs[key] = self.new(literal.dtype)
+            self.consts[reg] = value
+        return reg
+
+    def bind_symbol(self, atom: Atom, reg: Reg) -> None:
+        """The dispatcher fills `reg` with the entry symbol."""
+        self._atoms[atom] = reg
+
+    def define(self, scalar: ScalarReg) -> Reg:
+        """Register of a runtime scalar that a step is about to write; what was computed from its old value is forgotten."""
+        reg = self._scalars.get(scalar)
+        if reg is None:
+            reg = self._scalars[scalar] = self.new(scalar.dtype)
+            if scalar.expr is not None:
+                self._atoms[_atom_of(scalar)] = reg
+        if scalar.expr is not None:
+            self.forget()
+        return reg
+
+    def define_loop_variable(self, scalar: ScalarReg) -> Reg:
+        """Register of a loop variable: it does not change inside the scope that is open now."""
+        reg = self.define(scalar)
+        if scalar.expr is not None:
+            self._levels[_atom_of(scalar)] = len(self.scopes) - 1
+        return reg
+
+    def bind_scalar(self, scalar: ScalarReg, reg: Reg) -> None:
+        """The dispatcher fills `reg` with a scalar argument."""
+        self._scalars[scalar] = reg
+
+    def forget(self) -> None:
+        """Drop what the body has computed from registers: one of them changes."""
+        for scope in self.scopes[1:]:
+            scope.numbers.clear()
+            scope.exprs.clear()
+
+    # --- scopes -----------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Start a region."""
+        self.scopes.append(Scope())
+
+    def close(self) -> tuple[Instr, ...]:
+        """End the innermost region; its instructions."""
+        return tuple(self.scopes.pop().code)
+
+    def emit(self, instr: Instr) -> None:
+        """Append to the innermost region."""
+        self.scopes[-1].code.append(instr)
+
+    # --- operands ---------------------------------------------------------------------------------------------------
+
+    def operand(self, operand: Operand) -> Reg:
+        """Register of a scalar operand, computed here when it is an expression."""
+        if isinstance(operand, ScalarReg):
+            reg = self._scalars.get(operand)
+            if reg is None:
+                if operand.expr is not None:
+                    return self.value(operand.expr)
+                raise InternalError(f"scalar register {operand} is read before it is written")
+            return reg
+        if isinstance(operand, Literal):
+            return self.literal(operand)
+        return self.value(operand)
+
+    def value(self, expr: Expr) -> Reg:
+        """Register that holds the expression at this point of the body."""
+        if expr.is_entry:
+            return self.bound(expr)
+        for scope in self.scopes:
+            reg = scope.exprs.get(expr)
+            if reg is not None:
+                return reg
+        reg = self._runtime_sum(expr)
+        self.scopes[-1].exprs[expr] = reg
+        return reg
+
+    def bound(self, expr: Expr) -> Reg:
+        """Register that `bind` computes; the expression holds entry symbols alone."""
+        entry = self.entry
+        reg = entry.exprs.get(expr)
+        if reg is None:
+            if not expr.terms:
+                reg = self.int_const(expr.const)
+            else:
+                total = -1
+                for product, coef in expr.terms:
+                    if coef < 0 <= total:
+                        total = self.op("sub", total, self._product(product, -coef, 0), 0)
+                        continue
+                    term = self._product(product, coef, 0)
+                    total = term if total < 0 else self.op("add", total, term, 0)
+                reg = self.op("add", total, self.int_const(expr.const), 0) if expr.const else total
+            entry.exprs[expr] = reg
+        return reg
+
+    def _product(self, product: tuple[Atom, ...], coef: int, level: int) -> Reg:
+        reg = self._atom(product[0], level)
+        for atom in product[1:]:
+            reg = self.op("mul", reg, self._atom(atom, level), level)
+        return reg if coef == 1 else self.op("mul", reg, self.int_const(coef), level)
+
+    def _atom(self, atom: Atom, level: int) -> Reg:
+        if not atom.args:
+            reg = self._atoms.get(atom)
+            if reg is None:
+                raise InternalError(f"the plan uses {atom!r} where it has no value")
+            return reg
+        regs = [self.bound(x) if x.is_entry else self.value(x) for x in atom.args]
+        if atom.op == "select":
+            return self.op("select", regs[1], regs[2], level, regs[0])
+        return self.op(atom.op, regs[0], regs[1], level)
+
+    def _runtime_sum(self, expr: Expr) -> Reg:
+        """The entry part and the entry factor of each term in `bind`, the rest from the outermost loop inwards."""
+        total, at = -1, 0
+        for product, coef in expr.terms:
+            if all(_is_entry(atom) for atom in product):
+                term = self._product(product, coef, 0)
+                total = term if total < 0 else self.op("add", total, term, 0)
+        if expr.const:
+            constant = self.int_const(expr.const)
+            total = constant if total < 0 else self.op("add", total, constant, 0)
+        pending: list[tuple[int, tuple[Atom, ...], tuple[Atom, ...], int]] = []
+        for product, coef in expr.terms:
+            runtime = tuple(atom for atom in product if not _is_entry(atom))
+            if runtime:
+                level = max(self._level(atom) for atom in runtime)
+                pending.append((level, tuple(atom for atom in product if _is_entry(atom)), runtime, coef))
+        pending.sort(key=lambda item: item[0])
+        for level, entry, runtime, coef in pending:
+            at = max(at, level)
+            factor = self._product(entry, coef, 0) if entry else self.int_const(coef)
+            term = self._product(runtime, 1, level)
+            term = self.op("mul", factor, term, level)
+            total = term if total < 0 else self.op("add", total, term, at)
+        return total
+
+    def _level(self, atom: Atom) -> int:
+        """Index of the outermost scope in which the atom's value is fixed."""
+        if _is_entry(atom):
+            return 0
+        if atom.op == "reg":
+            return min(self._levels.get(atom, len(self.scopes) - 1), len(self.scopes) - 1)
+        return max(self._level(x) for arg in atom.args for product, _ in arg.terms for x in product)
+
+    def op(self, op: str, a: Reg, b: Reg, level: int = -1, c: Reg = -1) -> Reg:
+        """Register of `a op b` ('select': a if c else b) computed in scope `level`: folded, shared, or emitted."""
+        values = self._int_values
+        if c >= 0:
+            if c in values:
+                return a if values[c] else b
+        elif a in values and b in values:
+            return self.int_const(_INT_FOLD[op](values[a], values[b]))
+        elif (op == "mul" and values.get(a) == 1) or (op == "add" and values.get(a) == 0):
+            return b
+        elif (op in ("mul", "floordiv") and values.get(b) == 1) or (op in ("add", "sub") and values.get(b) == 0):
+            return a
+        if level < 0:
+            level = len(self.scopes) - 1
+        if a > b and op in _COMMUTES:
+            a, b = b, a
+        key = (op, a, b, c)
+        for scope in self.scopes[:level + 1]:
+            reg = scope.numbers.get(key)
+            if reg is not None:
+                return reg
+        scope = self.scopes[level]
+        reg = scope.numbers[key] = self.new("i64")
+        scope.code.append(Int(op, reg, a, b, c))
+        return reg
+
+    # --- facts ------------------------------------------------------------------------------------------------------
+
+    def guard(self, expr: Expr, answer: bool, text: str) -> None:
+        """The plan holds only when `expr` is non-zero (answer) or zero (not answer)."""
+        if expr.value is not None:
+            if bool(expr.value) != answer:
+                raise InternalError(f"a plan relies on something false: {text}")
+            return
+        if answer:
+            reg = self.bound(expr)
+        else:
+            reg = self.op("eq", self.bound(expr), self.int_const(0), 0)
+        self.entry.code.append(Guard(reg))
+        self.guards.append(text)
+
+    def move(self, dst: Reg, src: Reg) -> None:
+        """dst = src, here."""
+        if dst != src:
+            self.emit(Move(dst, src))
+
+
+def _is_entry(atom: Atom) -> bool:
+    return atom.op != "reg" and all(x.is_entry for x in atom.args)
+
+
+def _atom_of(scalar: ScalarReg) -> Atom:
+    assert scalar.expr is not None
+    (product, _), = scalar.expr.terms
+    return product[0]

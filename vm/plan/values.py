@@ -1,0 +1,137 @@
+"""What a register may hold while a Program is typed: arrays as views, scalars as operands, structure as structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from .extents import Expr
+from .steps import Literal, Operand, ScalarReg, View
+
+# memory dtype -> native dtype that computes it (templates/scalars.py); f16 and u64 are not planned yet
+COMPUTE = {"bool": "bool", "i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32", "i32": "i32", "u32": "i64",
+           "i64": "i64", "f32": "f32", "f64": "f64"}
+
+
+@dataclass(eq=False)
+class Arr:
+    """An ndarray: a view and, when it is the very object of a signature row, that row."""
+
+    view: View
+    row: int = -1
+
+    @property
+    def dtype(self) -> str:
+        return self.view.dtype
+
+    @property
+    def shape(self) -> tuple[Expr, ...]:
+        return self.view.shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self.view.shape)
+
+
+@dataclass(eq=False)
+class Num:
+    """A scalar. python: 'int', 'float', 'bool', or '' for a NumPy scalar of memory dtype `dtype`.
+
+    A Python int's operand is always an Expr; a bool's a Literal or a register; others Literal, register or Expr (i64).
+    """
+
+    operand: Operand
+    dtype: str
+    python: str = ""
+    row: int = -1
+
+    @property
+    def native(self) -> str:
+        return COMPUTE[self.dtype]
+
+    @property
+    def is_constant(self) -> bool:
+        return isinstance(self.operand, Literal) or (isinstance(self.operand, Expr) and self.operand.value is not None)
+
+    @property
+    def constant(self) -> int | float | bool:
+        """The value of a constant scalar."""
+        if isinstance(self.operand, Literal):
+            return self.operand.value
+        assert isinstance(self.operand, Expr) and self.operand.value is not None
+        return self.operand.value
+
+
+@dataclass(eq=False)
+class Static:
+    """A value known while planning: None, a string, a dtype, Ellipsis, the unbound marker."""
+
+    value: object
+
+
+@dataclass(eq=False)
+class Seq:
+    """A tuple or list of values; row: the signature row it is, or -1 for one that the program built."""
+
+    items: list[Value]
+    kind: str  # 'tuple' | 'list'
+    row: int = -1
+
+
+@dataclass(eq=False)
+class Map:
+    """A dict with known keys."""
+
+    items: dict[object, Value]
+    row: int = -1
+
+
+@dataclass(eq=False)
+class Lazy:
+    """A container or object of a signature row; children are read when they are used."""
+
+    row: int
+    kind: str  # 'sequence' | 'mapping' | 'object'
+
+
+@dataclass(eq=False)
+class SliceV:
+    """slice(start, stop, step), parts are values."""
+
+    start: Value
+    stop: Value
+    step: Value
+
+
+@dataclass(eq=False)
+class Range:
+    """range(start, stop, step) as a value."""
+
+    start: Expr
+    stop: Expr
+    step: Expr = field()
+
+
+Value: TypeAlias = "Arr | Num | Static | Seq | Map | Lazy | SliceV | Range"
+
+
+def python_int(value: Expr) -> Num:
+    """A Python int."""
+    return Num(value, "i64", "int")
+
+
+def python_bool(value: bool) -> Num:
+    """A Python bool that is decided."""
+    return Num(Literal(bool(value), "bool"), "bool", "bool")
+
+
+def python_float(value: float) -> Num:
+    """A Python float literal."""
+    return Num(Literal(float(value), "f64"), "f64", "float")
+
+
+def register_num(reg: ScalarReg, dtype: str, python: str = "") -> Num:
+    """A scalar held in a register; i64 registers are integer atoms too."""
+    if reg.dtype == "i64" and reg.expr is not None:
+        return Num(reg.expr, dtype, python)
+    return Num(reg, dtype, python)
