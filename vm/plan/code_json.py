@@ -1,0 +1,151 @@
+"""The dispatcher's half of a `Code` as plain data: what a call needs beside the kernel itself.
+
+`dispatch_spec(code)` yields a dictionary of JSON-able values (JIT and bundle go through the same one); kernels and tape hold the rest. Form:
+
+    {"name": str, "n_regs": int,
+     "consts":  [[reg, value], ...]          value: int, or float as "f:<hex>"; only registers that are named below
+     "types":   {"<reg>": "i64"|"i32"|"bool"|"f32"|"f64"|"ptr"}      the same registers
+     "leaves":  [[row, ptr, [extent regs], [stride regs], scalar], ...]
+     "arena":   reg,
+     "outputs": [[memory dtype, [extent regs], ptr reg, early 0|1], ...]
+     "packs":   [[row, dtype, k, n, offset, row_stride, col_stride], ...]
+     "result":  {"kind": ..., fields of ResultSpec that are not their default; "value" and "keys" encoded}
+     "symbols": {name: reg}, "guards": [text, ...], "steps": number of nests and products in the body}
+
+A register of -1 means "none". Values (constants of results, dict keys) are encoded by `encode_value`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .code import Code, ContractCode, For, If, NestCode, ResultSpec, While
+
+
+def encode_value(value: object) -> object:
+    """A JSON-able form of a constant: None, bool, int and str as they are, anything else as [tag, ...].
+
+    Raises TypeError for values that are no constants.
+    """
+    kind = type(value)
+    if value is None or kind in (bool, int, str):
+        return value
+    if kind is float:
+        return ["f", value.hex()]  # type: ignore[attr-defined]
+    if kind is complex:
+        return ["c", value.real.hex(), value.imag.hex()]  # type: ignore[attr-defined]
+    if kind in (tuple, list):
+        return ["t" if kind is tuple else "l", *map(encode_value, value)]  # type: ignore[call-overload]
+    if kind is bytes:
+        return ["b", value.hex()]  # type: ignore[attr-defined]
+    if kind is slice:
+        return ["s", *map(encode_value, (value.start, value.stop, value.step))]  # type: ignore[attr-defined]
+    if value is Ellipsis:
+        return ["e"]
+    if isinstance(value, np.dtype):
+        return ["d", value.str]
+    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
+        return ["n", value.dtype.str, value.tobytes().hex()]
+    raise TypeError(f"{kind.__name__} is no constant")
+
+
+def decode_value(data: Any) -> object:
+    """The value that `encode_value` wrote. Raises ValueError on anything else."""
+    if not isinstance(data, list):
+        if data is None or isinstance(data, (bool, int, str)):
+            return data
+        raise ValueError(f"no encoded value: {data!r}")
+    try:
+        tag, *rest = data
+        if tag == "f":
+            return float.fromhex(rest[0])
+        if tag == "c":
+            return complex(float.fromhex(rest[0]), float.fromhex(rest[1]))
+        if tag == "t":
+            return tuple(map(decode_value, rest))
+        if tag == "l":
+            return list(map(decode_value, rest))
+        if tag == "b":
+            return bytes.fromhex(rest[0])
+        if tag == "s":
+            return slice(*map(decode_value, rest))
+        if tag == "e":
+            return Ellipsis
+        if tag == "d":
+            return np.dtype(rest[0])
+        if tag == "n":
+            return np.frombuffer(bytes.fromhex(rest[1]), dtype=rest[0])[0]
+    except (TypeError, IndexError, AttributeError) as error:
+        raise ValueError(f"no encoded value: {data!r}") from error
+    raise ValueError(f"unknown value tag {data[0]!r}")
+
+
+def dispatch_spec(code: Code) -> dict[str, Any]:
+    """The dispatcher's half of a lowered plan, in the form of the module's docstring."""
+    used = {code.arena_bytes, *code.symbols.values()}
+    for leaf in code.leaves:
+        used.update((leaf.ptr, leaf.scalar, *leaf.extents, *leaf.strides))
+    for output in code.outputs:
+        used.update((output.ptr, *output.shape))
+    used.update(_result_registers(code.result))
+    used.discard(-1)
+    return {
+        "name": code.name,
+        "n_regs": len(code.types),
+        "consts": [[reg, _number(value)] for reg, value in sorted(code.consts.items()) if reg in used],
+        "types": {str(reg): code.types[reg] for reg in sorted(used)},
+        "leaves": [[leaf.row, leaf.ptr, list(leaf.extents), list(leaf.strides), leaf.scalar] for leaf in code.leaves],
+        "arena": code.arena_bytes,
+        "outputs": [[out.dtype, list(out.shape), out.ptr, int(out.early)] for out in code.outputs],
+        "packs": [[p.row, p.dtype, p.k, p.n, p.offset, p.row_stride, p.col_stride] for p in code.packs],
+        "result": _result(code.result),
+        "symbols": dict(code.symbols),
+        "guards": list(code.guards),
+        "steps": count_steps(code.body),
+    }
+
+
+def count_steps(body: tuple) -> int:
+    """Nests and products in a body, each counted once however often a loop runs it."""
+    total = 0
+    for instr in body:
+        if isinstance(instr, (NestCode, ContractCode)):
+            total += 1
+        elif isinstance(instr, (For, While)):
+            total += count_steps(instr.body)
+        elif isinstance(instr, If):
+            total += count_steps(instr.then) + count_steps(instr.orelse)
+    return total
+
+
+def _number(value: int | float) -> object:
+    return f"f:{value.hex()}" if isinstance(value, float) else int(value)
+
+
+def _result_registers(spec: ResultSpec) -> Iterator[int]:
+    yield from (spec.offset, spec.reg, *spec.shape, *spec.strides)
+    for item in spec.items:
+        yield from _result_registers(item)
+
+
+def _result(spec: ResultSpec) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": spec.kind}
+    if spec.kind == "new":
+        out["output"] = spec.output
+    elif spec.kind == "view":
+        out |= {"output": spec.output, "row": spec.row, "offset": spec.offset, "shape": list(spec.shape),
+                "strides": list(spec.strides), "dtype": spec.dtype}
+    elif spec.kind == "arg":
+        out["row"] = spec.row
+    elif spec.kind == "scalar":
+        out |= {"reg": spec.reg, "dtype": spec.dtype, "python": spec.python}
+    elif spec.kind == "const":
+        out["value"] = encode_value(spec.value)
+    else:
+        out["items"] = [_result(item) for item in spec.items]
+        if spec.kind == "dict":
+            out["keys"] = [encode_value(key) for key in spec.keys]
+    return out
