@@ -15,11 +15,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ..vm.errors import PlanError
 from ..vm.plan.signature import Row, Signature
-
-PROFILE_VERSION = 1
+from ..vm.run.recorder import PROFILE_VERSION
 
 
 @dataclass
@@ -44,13 +44,16 @@ class Counts:
 
 @dataclass
 class SignatureProfile:
-    """Calls of one signature. shapes: extents in the order of `symbols` -> counts; other: calls of shapes not kept."""
+    """Calls of one signature. shapes: extents in the order of `symbols` -> counts; other: calls of shapes not kept.
+
+    sample: extents and strides at hand when a plan was made (of several files, the first in canonical order).
+    """
 
     signature: Signature
     symbols: tuple[str, ...]
     shapes: dict[tuple[int, ...], Counts] = field(default_factory=dict)
     other: int = 0
-    names: dict[str, str] = field(default_factory=dict)  # symbol -> the name that `shapes=` gave it
+    sample: dict[str, int] = field(default_factory=dict)
 
     @property
     def calls(self) -> int:
@@ -82,17 +85,25 @@ def _leaf_text(row: Row) -> str:
 
 @dataclass
 class FunctionProfile:
-    """What was seen of one function; digest and msbc are its program's."""
+    """What was seen of one function; digest and msbc are its program's.
+
+    options: those of its decorator that change code; shapes: its `shapes=`; calls: all of them, whatever served them;
+    unplanned: calls without a plan, whose shapes are not known.
+    """
 
     qualname: str
     module: str
     digest: str
     msbc: bytes
+    options: dict[str, object] = field(default_factory=dict)
+    shapes: dict[str, str] = field(default_factory=dict)
+    calls: int = 0
+    unplanned: int = 0
     signatures: dict[str, SignatureProfile] = field(default_factory=dict)
 
     @property
-    def calls(self) -> int:
-        """All calls of the function."""
+    def planned(self) -> int:
+        """Calls whose signature is known."""
         return sum(s.calls for s in self.signatures.values())
 
     def ordered(self) -> list[SignatureProfile]:
@@ -119,14 +130,14 @@ class Profile:
             signatures = []
             for key in sorted(function.signatures):
                 part = function.signatures[key]
-                item: dict[str, object] = {
+                signatures.append({
                     "rows": part.signature.to_json(), "symbols": list(part.symbols), "other": part.other,
-                    "shapes": [[*extents, c.calls, c.total_ns, c.timed] for extents, c in sorted(part.shapes.items())]}
-                if part.names:
-                    item["names"] = part.names
-                signatures.append(item)
-            functions[name] = {"module": function.module, "digest": function.digest,
-                               "msbc": base64.b64encode(function.msbc).decode("ascii"), "signatures": signatures}
+                    "sample": part.sample,
+                    "shapes": [[*extents, c.calls, c.total_ns, c.timed] for extents, c in sorted(part.shapes.items())]})
+            functions[name] = {
+                "module": function.module, "digest": function.digest, "options": function.options,
+                "shapes": function.shapes, "calls": function.calls, "unplanned": function.unplanned,
+                "msbc": base64.b64encode(function.msbc).decode("ascii"), "signatures": signatures}
         return (_canonical({"version": PROFILE_VERSION, "functions": functions}) + "\n").encode("ascii")
 
 
@@ -182,12 +193,13 @@ def parse_profile(data: bytes, source: str = "profile") -> Profile:
     return profile
 
 
-def _function(name: str, item: Mapping[str, object]) -> FunctionProfile:
-    function = FunctionProfile(name, str(item.get("module", "")), str(item["digest"]),
-                               base64.b64decode(item["msbc"], validate=True))  # type: ignore[arg-type]
-    for entry in item["signatures"]:  # type: ignore[attr-defined]
+def _function(name: str, item: Mapping[str, Any]) -> FunctionProfile:
+    function = FunctionProfile(
+        name, str(item["module"]), str(item["digest"]), base64.b64decode(item["msbc"], validate=True),
+        dict(item["options"]), dict(item["shapes"]), int(item["calls"]), int(item["unplanned"]))
+    for entry in item["signatures"]:
         part = SignatureProfile(Signature.from_json(entry["rows"]), tuple(entry["symbols"]), other=int(entry["other"]),
-                                names={str(k): str(v) for k, v in entry.get("names", {}).items()})
+                                sample={str(k): int(v) for k, v in entry["sample"].items()})
         for numbers in entry["shapes"]:
             if len(numbers) != len(part.symbols) + 3 or any(type(n) is not int or n < 0 for n in numbers[-3:]):
                 raise ValueError(f"shape entry {numbers!r} for symbols {list(part.symbols)}")
@@ -248,7 +260,8 @@ def add_profile(total: Profile, part: Profile, weight: int = 1) -> None:
     for name, function in part.functions.items():
         known = total.functions.get(name)
         if known is None:
-            known = total.functions[name] = FunctionProfile(name, function.module, function.digest, function.msbc)
+            known = total.functions[name] = FunctionProfile(name, function.module, function.digest, function.msbc,
+                                                            dict(function.options), dict(function.shapes))
             if not total.source:
                 total.source = part.source
         elif known.digest != function.digest:
@@ -258,18 +271,19 @@ def add_profile(total: Profile, part: Profile, weight: int = 1) -> None:
                 f"{total.source or 'the first profile'})\n"
                 "  effect    nothing was merged: shapes of one version say nothing sure about another\n"
                 "  fix       merge profiles of one version of the source; record again after a change")
+        known.calls += weight * function.calls
+        known.unplanned += weight * function.unplanned
         for key, signature in function.signatures.items():
             mine = known.signatures.get(key)
             if mine is None:
-                mine = known.signatures[key] = SignatureProfile(signature.signature, signature.symbols,
-                                                                names=dict(signature.names))
+                mine = known.signatures[key] = SignatureProfile(signature.signature, signature.symbols)
             _add_signature(mine, signature, weight)
 
 
 def _add_signature(total: SignatureProfile, part: SignatureProfile, weight: int) -> None:
     total.other += weight * part.other
-    for symbol, name in part.names.items():  # min, not last: the order of files must not matter
-        total.names[symbol] = min(total.names.get(symbol, name), name)
+    if part.sample:  # the least, not the last: the order of files must not matter
+        total.sample = min(total.sample or part.sample, part.sample, key=_canonical)
     for extents, counts in part.shapes.items():
         total.shapes.setdefault(extents, Counts()).add(counts, weight)
 
@@ -357,6 +371,8 @@ def show_profile(profile: Profile, top: int = 10) -> str:
                 lines.append(f"    {sum(c.calls for _, c in ranked[top:]):>10,}  in {rest:,} more shapes")
             if signature.other:
                 lines.append(f"    {signature.other:>10,}  in rare shapes that the recorder counted but did not keep")
+        if function.unplanned:
+            lines.append(f"  {function.unplanned:>12,}  without a plan (interpreter or original function)")
     return "\n".join(lines) or "the profile is empty"
 
 

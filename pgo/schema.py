@@ -12,24 +12,26 @@ The file (see docs/buckets.md):
           - {b: [33, inf], d: 128, signature: 1, keep: true, gain: {wider: 1.3, tape: 1.6}}
 
 A bucket that does not name a symbol leaves it free. `signature` is an index into the recorded signatures (0 when left
-out), `keep: true` makes re-planning leave the bucket alone, `gain` is what planning measured (a note, not read by builds).
+out), `keep: true` makes re-planning leave the bucket alone, `gain` is what planning measured (noted in the bundle).
 
 Beside `NAME.yaml` lies the folder `NAME.msbc/`, committed with it, so that a build imports no user code. For each
 function, with STEM = `file_stem(qualname)`:
 
     STEM.msbc              the program
     STEM.signatures.json   {"version": 1, "function": qualname, "digest": the program's digest,
-                            "signatures": [{"rows": [...], "symbols": [...], "shapes": [[extents..., count], ...],
-                                            "other": calls whose shapes were not kept}, ...]}
+                            "options": decorated options that change code, "shapes": {parameter: "b d"},
+                            "planned": [buckets as planning wrote them, so that it knows an edited one], "dropped": [...],
+                            "signatures": [{"rows": [...], "symbols": [...], "sample": {symbol: extent or stride},
+                                            "shapes": [[extents..., calls], ...]}, ...]}
 
 What a build asks of it:
 
     config = read_buckets("buckets.yaml")
     for function in config.functions:
         program_bytes = config.load_program(function)
-        signatures = config.load_signatures(function)              # list[RecordedSignature]
+        recordings = config.load_recordings(function)              # .digest .options .shapes .signatures
         for bucket in function.buckets:
-            recorded = signatures[bucket.signature]
+            recorded = recordings.signatures[bucket.signature]
             plan_recorded(program, recorded.signature, function.sample(bucket, recorded))
             function.bounds(bucket)                                # {"x.shape[0]": (1, 32), ...}; hi may be UNBOUNDED
 """
@@ -94,17 +96,20 @@ def extent_text(span: tuple[int, int]) -> str:
 
 @dataclass(frozen=True)
 class RecordedSignature:
-    """A signature as a profile saw it: rows, the symbols in order, and representative shapes with their counts."""
+    """A signature as a profile saw it: rows, the symbols in order, and representative shapes with their counts.
+
+    sample: extents and strides at hand when the profile was recorded.
+    """
 
     signature: Signature
     symbols: tuple[str, ...]
     shapes: tuple[tuple[tuple[int, ...], int], ...]
-    other: int = 0
+    sample: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, object]:
         """The dictionary that `from_json` reads."""
-        return {"rows": self.signature.to_json(), "symbols": list(self.symbols),
-                "shapes": [[*extents, count] for extents, count in self.shapes], "other": self.other}
+        return {"rows": self.signature.to_json(), "symbols": list(self.symbols), "sample": dict(self.sample),
+                "shapes": [[*extents, count] for extents, count in self.shapes]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> RecordedSignature:
@@ -117,15 +122,51 @@ class RecordedSignature:
                 if len(extents) != len(symbols):
                     raise ValueError(f"a shape has {len(extents)} extents for {len(symbols)} symbols")
                 shapes.append((tuple(extents), count))
-            return cls(Signature.from_json(data["rows"]), symbols, tuple(shapes),  # type: ignore[arg-type]
-                       int(data.get("other", 0)))  # type: ignore[call-overload]
+            sample = {str(k): int(v) for k, v in data["sample"].items()}  # type: ignore[attr-defined]
+            return cls(Signature.from_json(data["rows"]), symbols, tuple(shapes), sample)  # type: ignore[arg-type]
         except (KeyError, TypeError) as error:
             raise ValueError(f"recorded signature: {error}") from error
 
 
 @dataclass(frozen=True)
+class Recordings:
+    """`STEM.signatures.json`: what a profile said of one function, beside its buckets.
+
+    planned: the texts of the buckets that planning wrote; dropped: those that were removed by hand.
+    """
+
+    function: str
+    digest: str
+    signatures: tuple[RecordedSignature, ...]
+    options: Mapping[str, object] = field(default_factory=dict)
+    shapes: Mapping[str, str] = field(default_factory=dict)
+    planned: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    def to_bytes(self) -> bytes:
+        """The file's bytes, one signature a line so that a difference is readable."""
+        head = {"version": SIDE_VERSION, "function": self.function, "digest": self.digest, "options": dict(self.options),
+                "shapes": dict(self.shapes), "planned": list(self.planned), "dropped": list(self.dropped)}
+        parts = [json.dumps(s.to_json(), sort_keys=True, separators=(",", ":")) for s in self.signatures]
+        return (json.dumps(head, sort_keys=True)[:-1] + ', "signatures": [\n' + ",\n".join(parts) + "\n]}\n").encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, qualname: str) -> Recordings:
+        """The recordings in these bytes. Raises ValueError when they are damaged or another function's."""
+        try:
+            item = json.loads(data)
+            if item["version"] != SIDE_VERSION or item["function"] != qualname:
+                raise ValueError(f"version {item['version']} of {item['function']!r}, not version {SIDE_VERSION} "
+                                 f"of {qualname!r}")
+            return cls(qualname, str(item["digest"]), tuple(map(RecordedSignature.from_json, item["signatures"])),
+                       dict(item["options"]), dict(item["shapes"]), tuple(item["planned"]), tuple(item["dropped"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+@dataclass(frozen=True)
 class FunctionBuckets:
-    """One function's part of the file. symbols: short name -> the symbols it stands for (equal in every recorded call)."""
+    """One function's part of the file. symbols: short name -> symbols it stands for (equal in every recorded call)."""
 
     qualname: str
     symbols: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -145,11 +186,13 @@ class FunctionBuckets:
         """
         bounds = self.bounds(bucket)
         ranked = sorted(recorded.shapes, key=lambda shape: (-shape[1], shape[0]))
+        values = dict(recorded.sample)
         for extents, _ in ranked:
-            values = dict(zip(recorded.symbols, extents, strict=True))
+            values.update(zip(recorded.symbols, extents, strict=True))
             if all(lo <= values.get(symbol, lo) <= hi for symbol, (lo, hi) in bounds.items()):
                 return values
-        values = dict(zip(recorded.symbols, ranked[0][0], strict=True)) if ranked else dict.fromkeys(recorded.symbols, 2)
+        if ranked:
+            values.update(zip(recorded.symbols, ranked[0][0], strict=True))
         for symbol, (lo, hi) in bounds.items():
             if symbol in values:
                 values[symbol] = min(max(values[symbol], lo), hi)
@@ -174,22 +217,20 @@ class BucketsFile:
         """The bytes of a function's program, not yet verified. Raises ConfigError when the file is not there."""
         return self._beside(function, ".msbc")
 
-    def load_signatures(self, function: FunctionBuckets) -> list[RecordedSignature]:
-        """The recorded signatures of a function. Raises ConfigError when the file is missing, broken or another's."""
-        name = file_stem(function.qualname) + ".signatures.json"
-        where = {"file": str(self.programs_folder / name), "hint": f"prebake plan PROFILE -o {self.path.name}"}
+    def load_recordings(self, function: FunctionBuckets) -> Recordings:
+        """What the profile said of a function. Raises ConfigError when the file is missing, broken or another's."""
+        data = self._beside(function, ".signatures.json")
         try:
-            data = json.loads(self._beside(function, ".signatures.json"))
-            if data["version"] != SIDE_VERSION or data["function"] != function.qualname:
-                raise ValueError(f"version {data['version']} of {data['function']!r}, not version {SIDE_VERSION} "
-                                 f"of {function.qualname!r}")
-            found = [RecordedSignature.from_json(item) for item in data["signatures"]]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ConfigError(f"not a list of recorded signatures ({error})", **where) from error
-        for bucket in function.buckets:
-            if bucket.signature >= len(found):
-                raise ConfigError(f"there are {len(found)} recorded signatures, counted from 0", file=str(self.path),
-                                  line=bucket.line, key=f"functions.{function.qualname}.buckets.signature")
+            found = Recordings.from_bytes(data, function.qualname)
+        except ValueError as error:
+            name = file_stem(function.qualname) + ".signatures.json"
+            raise ConfigError(f"damaged, or of another function ({error})", file=str(self.programs_folder / name),
+                              hint=f"run `prebake plan PROFILE -o {self.path.name}` again") from error
+        for i, bucket in enumerate(function.buckets):
+            if bucket.signature >= len(found.signatures):
+                raise ConfigError(f"there are {len(found.signatures)} recorded signatures, counted from 0",
+                                  file=str(self.path), line=bucket.line,
+                                  key=f"functions.{function.qualname}.buckets[{i}].signature")
         return found
 
     def _beside(self, function: FunctionBuckets, suffix: str) -> bytes:
@@ -200,7 +241,7 @@ class BucketsFile:
             raise ConfigError(
                 f"{path.name} is not in {path.parent.name}/ beside the file ({error.strerror})", file=str(self.path),
                 line=function.line, key=f"functions.{function.qualname}",
-                hint=f"run `prebake plan PROFILE -o {self.path.name}` and commit {path.parent.name}/ with it") from error
+                hint=f"run `prebake plan PROFILE -o {self.path.name}`, and commit {path.parent.name}/ too") from error
 
 
 def programs_folder(yaml_path: str | os.PathLike[str]) -> Path:
@@ -384,7 +425,7 @@ class _Reader:
         if node.id != "sequence":
             lo = hi = self._bound(node, key)
         elif len(node.value) != 2:
-            raise self.fail(node, key, f"a range has two bounds, not {len(node.value)}", "write [lo, hi], both inclusive")
+            raise self.fail(node, key, f"a range has two bounds, not {len(node.value)}", "write [lo, hi], both included")
         else:
             lo, hi = (self._bound(item, key) for item in node.value)
             if lo > hi:
