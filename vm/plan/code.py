@@ -15,7 +15,10 @@ ARENA: Reg = 0  # register 0 holds the arena's address when the body starts
 
 @dataclass(frozen=True)
 class Int:
-    """dst = a op b on i64. op: add sub mul floordiv mod min max eq ne lt le and or; 'select': dst = a if c else b."""
+    """dst = a op b on i64. op: add sub mul floordiv mod min max eq ne lt le and or; 'select': dst = a if c else b.
+
+    floordiv and mod round as Python's and yield 0 for b == 0 (`bind` runs before its guards have spoken).
+    """
 
     op: str
     dst: Reg
@@ -75,7 +78,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Move:
-    """dst = src, any type."""
+    """dst = src, any type; into an 'i64' from a 'ptr' it is the address as a number."""
 
     dst: Reg
     src: Reg

@@ -1,10 +1,12 @@
-"""Registers and integer code: each `Expr` becomes a register, computed once and at the outermost place where it is known.
+"""Registers and integer code: each `Expr` becomes a register, computed once, at the outermost place where it is known.
 
-What depends on entry symbols alone goes into `bind`; what holds loop variables or runtime scalars is computed in the body,
-at the level of the loop that defines them. Equal computations share a register (value numbering).
+What depends on entry symbols alone goes into `bind`; what holds loop variables or runtime scalars is computed in the
+body, at the level of the loop that defines them. Equal computations share a register (value numbering).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ..errors import InternalError
 from .code import Guard, Instr, Int, Move, Reg
@@ -33,7 +35,9 @@ class Scope:
 class Registers:
     """Register file under construction, with the code that computes integers."""
 
-    def __init__(self) -> None:
+    def __init__(self, resolve: Callable[[Atom], Reg]) -> None:
+        """resolve: the register that the dispatcher fills with an entry symbol."""
+        self._resolve = resolve
         self.types: list[str] = ["ptr"]  # register 0: the arena
         self.consts: dict[Reg, int | float] = {}
         self.entry = Scope()  # scopes[0]: `bind`
@@ -75,12 +79,8 @@ class Registers:
             self.consts[reg] = value
         return reg
 
-    def bind_symbol(self, atom: Atom, reg: Reg) -> None:
-        """The dispatcher fills `reg` with the entry symbol."""
-        self._atoms[atom] = reg
-
     def define(self, scalar: ScalarReg) -> Reg:
-        """Register of a runtime scalar that a step is about to write; what was computed from its old value is forgotten."""
+        """Register of a runtime scalar that a step writes next; what was computed from its old value is forgotten."""
         reg = self._scalars.get(scalar)
         if reg is None:
             reg = self._scalars[scalar] = self.new(scalar.dtype)
@@ -96,10 +96,6 @@ class Registers:
         if scalar.expr is not None:
             self._levels[_atom_of(scalar)] = len(self.scopes) - 1
         return reg
-
-    def bind_scalar(self, scalar: ScalarReg, reg: Reg) -> None:
-        """The dispatcher fills `reg` with a scalar argument."""
-        self._scalars[scalar] = reg
 
     def forget(self) -> None:
         """Drop what the body has computed from registers: one of them changes."""
@@ -177,7 +173,9 @@ class Registers:
         if not atom.args:
             reg = self._atoms.get(atom)
             if reg is None:
-                raise InternalError(f"the plan uses {atom!r} where it has no value")
+                if atom.op == "reg":
+                    raise InternalError(f"the plan uses {atom!r} where it has no value")
+                reg = self._atoms[atom] = self._resolve(atom)
             return reg
         regs = [self.bound(x) if x.is_entry else self.value(x) for x in atom.args]
         if atom.op == "select":
@@ -209,13 +207,16 @@ class Registers:
             total = term if total < 0 else self.op("add", total, term, at)
         return total
 
+    def level_of(self, expr: Expr) -> int:
+        """Index of the outermost scope in which the expression's value is fixed."""
+        return max([self._level(atom) for product, _ in expr.terms for atom in product], default=0)
+
     def _level(self, atom: Atom) -> int:
-        """Index of the outermost scope in which the atom's value is fixed."""
         if _is_entry(atom):
             return 0
         if atom.op == "reg":
             return min(self._levels.get(atom, len(self.scopes) - 1), len(self.scopes) - 1)
-        return max(self._level(x) for arg in atom.args for product, _ in arg.terms for x in product)
+        return max(map(self.level_of, atom.args))
 
     def op(self, op: str, a: Reg, b: Reg, level: int = -1, c: Reg = -1) -> Reg:
         """Register of `a op b` ('select': a if c else b) computed in scope `level`: folded, shared, or emitted."""
@@ -251,10 +252,9 @@ class Registers:
             if bool(expr.value) != answer:
                 raise InternalError(f"a plan relies on something false: {text}")
             return
-        if answer:
-            reg = self.bound(expr)
-        else:
-            reg = self.op("eq", self.bound(expr), self.int_const(0), 0)
+        reg = self.bound(expr)
+        if not answer:
+            reg = self.op("eq", reg, self.int_const(0), 0)
         self.entry.code.append(Guard(reg))
         self.guards.append(text)
 

@@ -64,11 +64,15 @@ class View:
 
 @dataclass(eq=False)
 class ScalarReg:
-    """A runtime scalar: dtype is native ('bool', 'i32', 'i64', 'f32', 'f64'). For i64, `expr` is it as an atom."""
+    """A runtime scalar: dtype is native ('bool', 'i32', 'i64', 'f32', 'f64'). For i64, `expr` is it as an atom.
+
+    row: the scalar leaf of the signature that it holds when the call begins (no step writes it), or -1.
+    """
 
     dtype: str
     name: str = ""
     expr: Expr | None = None
+    row: int = -1
 
     def __repr__(self) -> str:
         return f"%{self.name or hex(id(self) & 0xFFFF)}:{self.dtype}"

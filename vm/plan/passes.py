@@ -1,0 +1,46 @@
+"""The column of passes: from typed steps to the steps that are lowered, each timed and printable.
+
+Every pass rewrites `plan.steps` in place and keeps the plan's meaning; with all fusions switched off the same results
+come out, slower.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+from .policy import ShapePolicy
+from .steps import Plan
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One pass. fusions: the names of which at least one must be allowed (none: it always runs)."""
+
+    name: str
+    doc: str
+    run: Callable[[Plan, ShapePolicy], str]  # returns a note for the log
+    fusions: tuple[str, ...] = ()
+
+
+PASSES: tuple[Pass, ...] = ()
+
+watchers: list[Callable[[str, Plan], None]] = []  # called with a pass's name and the plan after it, for dumps
+
+
+def run_passes(plan: Plan, disable_fusions: Sequence[str] = ()) -> Plan:
+    """The plan after every pass, rewritten in place; `plan.log` holds each pass's name, milliseconds and note."""
+    policy = ShapePolicy(plan, disable_fusions)
+    for watch in watchers:
+        watch("typed", plan)
+    for item in PASSES:
+        if item.fusions and not any(map(policy.allows, item.fusions)):
+            plan.log.append((item.name, 0.0, "switched off"))
+            continue
+        start = perf_counter()
+        note = item.run(plan, policy)
+        plan.log.append((item.name, (perf_counter() - start) * 1e3, note))
+        for watch in watchers:
+            watch(item.name, plan)
+    return plan

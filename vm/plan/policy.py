@@ -1,0 +1,60 @@
+"""`ShapePolicy`: which fusions a plan may use, as a rule tree from operator pattern, extents and dtype.
+
+The named fusions are one table, `FUSIONS`; options that switch fusions off name its rows. A pass asks the policy before
+it fuses; the answer and its reason are kept in `plan.fired`, for `explain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .steps import Plan
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """A named fusion. is_implemented: False for names that are reserved and said so by `explain`."""
+
+    name: str
+    doc: str
+    is_implemented: bool = True
+
+
+FUSIONS: tuple[Fusion, ...] = (
+    Fusion("chain", "elementwise operations run as one nest, without temporaries between them"),
+    Fusion("product_epilogue", "bias and activation are applied while a product's result is in registers"),
+    Fusion("product_residual", "a residual is added while a product's result is in registers", False),
+    Fusion("product_norm", "a product and the norm of its rows run block by block", False),
+    Fusion("sibling_products", "products of one left operand (Q, K, V) run as one", False),
+    Fusion("reduce_epilogue", "elementwise operations before a reduction run inside it; equal spaces share a pass"),
+    Fusion("row_softmax", "softmax and log-softmax over rows run block by block"),
+    Fusion("row_norm", "layer norm, rms norm and their residual run block by block"),
+    Fusion("block", "other runs of steps over the same rows run block by block"),
+    Fusion("attention", "scores, softmax and the product with values run block by block", False),
+    Fusion("gather_sum", "an embedding bag sums rows as it gathers them", False),
+    Fusion("conv_bn", "batch norm is folded into a convolution's weights", False),
+    Fusion("conv_act", "activation is applied while a convolution's result is in registers", False),
+    Fusion("conv_pool", "pooling consumes a convolution's rows as they are made", False),
+    Fusion("layout", "layouts are chosen so that transposed copies disappear", False),
+)
+BY_NAME: dict[str, Fusion] = {fusion.name: fusion for fusion in FUSIONS}
+
+
+class ShapePolicy:
+    """Answers for one plan. disabled: names of FUSIONS that the function's options switch off."""
+
+    def __init__(self, plan: Plan, disabled: Iterable[str] = ()) -> None:
+        self.plan = plan
+        self.disabled = frozenset(disabled)
+        unknown = sorted(self.disabled - BY_NAME.keys())
+        if unknown:
+            raise ValueError(f"unknown fusions: {', '.join(unknown)}")
+
+    def allows(self, name: str) -> bool:
+        """Whether the fusion may be used at all."""
+        return name not in self.disabled
+
+    def note(self, name: str, text: str) -> None:
+        """Record that a fusion fired, or why it did not."""
+        self.plan.fired.setdefault(name, []).append(text)
