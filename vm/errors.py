@@ -81,6 +81,22 @@ class VerifyError(PrebakeError):
         super().__init__("\n".join(self.faults) + (f"\n\n{listing}" if listing else ""))
 
 
+class AssemblyError(PrebakeError):
+    """Text that is no program in the form that `disassemble` writes; names the line."""
+
+
+class LimitError(PrebakeError):
+    """A run that asked for limits reached one; base of the two below."""
+
+
+class StepLimitError(LimitError):
+    """More work than `max_steps` allows: instructions run, plus the element work of large ones."""
+
+
+class MemoryLimitError(LimitError):
+    """An instruction whose result, by estimate or in fact, does not fit `max_bytes`."""
+
+
 class PlanError(PrebakeError):
     """A profile that cannot be planned: empty, of another program, or with limits that cannot hold."""
 

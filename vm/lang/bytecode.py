@@ -1,21 +1,38 @@
-"""`Program`: MSBC in memory. The codec, digest and verification entry points hang on it.
+"""`Program`: MSBC in memory; codec, digest, verification, text form and interpreter hang on it.
 
 A Program is made once for a function; it holds no extents. Equal programs have equal bytes on every Python version.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
 
-MAGIC = b"MSBC"
-MSBC_VERSION = 1
+from .codec import (
+    MAGIC,
+    MSBC_VERSION,
+    UNBOUND,
+    Malformed,
+    Unbound,
+    decode_sections,
+    encode_program,
+    program_digest,
+    seal,
+)
+from .opcodes import Op
+
+__all__ = ["MAGIC", "MSBC_VERSION", "UNBOUND", "Capture", "Instruction", "Param", "Position", "Program",
+           "SourceFunction", "Unbound", "seal"]
 
 
 @dataclass(frozen=True)
 class Instruction:
     """One instruction. args: operand words in the table's order; `srcs`/`dsts` operands are inlined as count, items.
 
-    dtype: hint from `vm/dtypes.py` (0 = unknown); shape: index into the symbol table (0 = `?`, unknown).
+    dtype: hint from `vm/dtypes.py` (0 = unknown); shape: index into the symbol table (0 = `?`, unknown). Words are
+    unsigned, except the axis of TENSOR_SHAPE_REF, which is negative where the source's axis is.
     """
 
     op: int
@@ -67,8 +84,10 @@ class Position:
     end_column: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
+    """A function as MSBC. Two programs are equal when their bytes are."""
+
     name: str  # qualified name, "module:qualname"
     params: tuple[Param, ...]
     n_regs: int
@@ -79,3 +98,106 @@ class Program:
     code: tuple[Instruction, ...]
     positions: tuple[Position, ...]  # one per instruction
     functions: tuple[SourceFunction, ...] = field(default=())
+
+    def __eq__(self, other: object) -> bool:
+        return self._bytes == other._bytes if isinstance(other, Program) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._bytes)
+
+    @cached_property
+    def _bytes(self) -> bytes:
+        try:
+            return encode_program(self)
+        except Malformed as error:
+            raise _refused([f"Invalid program {self.name}: {error}"]) from None
+
+    def to_bytes(self) -> bytes:
+        """The `.msbc` file: deterministic. Raises VerifyError where a field holds what no file can hold."""
+        return self._bytes
+
+    @cached_property
+    def digest(self) -> str:
+        """32 hexadecimal digits; formatting, comments, file names and line numbers do not change them."""
+        try:
+            return program_digest(self)
+        except Malformed as error:
+            raise _refused([f"Invalid program {self.name}: {error}"]) from None
+
+    @classmethod
+    def from_bytes(cls, data: bytes | bytearray | memoryview) -> Program:
+        """The verified program of a `.msbc` file.
+
+        Never crashes, hangs or allocates more than a small multiple of the file's size, whatever the bytes are.
+        Raises VerifyError that lists every fault.
+        """
+        from .verifier import check_program
+
+        data = bytes(data)
+        found, faults = decode_sections(data)
+        program = assemble_sections(found, faults)
+        if program is None:
+            raise _refused(faults)
+        check_program(program, faults)
+        program.__dict__["_bytes"] = data  # decoding is injective: every number has one form, no byte is skipped
+        return program
+
+    def verify(self) -> None:
+        """Nothing for a well-formed program. Raises VerifyError that lists every fault."""
+        from .verifier import check_program
+
+        check_program(self)
+
+    def disassemble(self) -> str:
+        """The program as text, each group of instructions under its source line; `asm.assemble` reads it back."""
+        from .asm import disassemble
+
+        return disassemble(self)
+
+    def run(self, *args: object, max_steps: int | None = None, max_bytes: int | None = None) -> object:
+        """The result for positional arguments (defaults are filled in), one NumPy call per instruction.
+
+        Globals are read from the modules they belong to, which must be loaded. Raises what Python and NumPy would,
+        PrebakeError for closure variables, StepLimitError and MemoryLimitError past the limits.
+        """
+        return _run_program()(self, args, max_steps=max_steps, max_bytes=max_bytes)
+
+
+def assemble_sections(found: dict, faults: list[str]) -> Program | None:
+    """The program of decoded sections; None, with the reasons added to `faults`, where one is missing."""
+    if len(found) < 10:
+        return None
+    functions, sources = found["FUNC"], found["SRCS"]
+    if len(functions) != len(sources):
+        faults.append(f"Invalid MSBC file: {len(functions)} functions, source text of {len(sources)}")
+        return None
+    name, n_regs = found["PROG"]
+    return Program(
+        name=name,
+        params=tuple([Param(*p) for p in found["PARM"]]),
+        n_regs=n_regs,
+        symbols=found["SYMB"],
+        constants=found["CNST"],
+        captures=tuple([Capture(*c) for c in found["CAPT"]]),
+        kernels=found["KERN"],
+        code=tuple([_instruction(*row) for row in found["CODE"]]),
+        positions=tuple([Position(*p) for p in found["POSN"]]),
+        functions=tuple([SourceFunction(*f, *s) for f, s in zip(functions, sources, strict=True)]),
+    )
+
+
+def _instruction(op: int, args: tuple[int, ...], dtype: int, shape: int) -> Instruction:
+    if op == Op.TENSOR_SHAPE_REF and len(args) == 3 and args[2] >= 0x8000:
+        args = (args[0], args[1], args[2] - 0x10000)
+    return Instruction(op, args, dtype, shape)
+
+
+def _refused(faults: list[str]) -> Exception:
+    from ..errors import VerifyError
+
+    return VerifyError(faults)
+
+
+def _run_program() -> Callable[..., object]:
+    # by name: this floor does not import the one above it
+    return import_module("..run.interpreter", __package__).run_program

@@ -1,0 +1,90 @@
+"""Errors that point at the user's source: a traceback entry for the line, and a note with its text."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+
+from ..lang.bytecode import Program, SourceFunction
+
+
+def point_at_source(error: Exception, program: Program, index: int) -> Exception:
+    """The same exception; its traceback passes through the user's line, a note names it.
+
+    The entry for the user's line stands below the interpreter's frames that raised, so that post-mortem debuggers and
+    editors open the user's file where it is known.
+    """
+    place = source_line(program, index)
+    if place is None:
+        return error
+    function, line, text = place
+    name = function.qualname.rpartition(".")[2]
+    error.add_note(f"  in {function.qualname}, {function.file}:{line}" + (f"\n    {text.strip()}" if text else ""))
+    entry = _entry(program, index, file_of(function), text, name)
+    if entry is not None:
+        inner = error.__traceback__
+        while inner is not None and inner.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
+            inner = inner.tb_next
+        error.__traceback__ = TracebackType(inner, entry.tb_frame, entry.tb_lasti, line)
+    return error
+
+
+_OURS = __name__.rpartition(".")[0]
+
+
+def source_line(program: Program, index: int) -> tuple[SourceFunction, int, str] | None:
+    """(function, 1-based line, its text or '') of an instruction; None where the program does not say."""
+    if not 0 <= index < len(program.positions):
+        return None
+    position = program.positions[index]
+    if not 0 <= position.function < len(program.functions):
+        return None
+    function = program.functions[position.function]
+    offset = position.line - function.first_line
+    text = function.lines[offset] if 0 <= offset < len(function.lines) else ""
+    return function, position.line, text
+
+
+def file_of(function: SourceFunction) -> str:
+    """The path of the loaded module that defines the function, else the base name that the bytecode holds."""
+    path = getattr(sys.modules.get(function.module), "__file__", None)
+    if isinstance(path, str) and os.path.basename(path) == function.file:
+        return path
+    return function.file
+
+
+def unbound_local(program: Program, index: int) -> UnboundLocalError:
+    """Python's error for a local that is read before it is assigned, with its name where the source shows it."""
+    name = ""
+    place = source_line(program, index)
+    if place is not None:
+        position = program.positions[index]
+        piece = place[2][max(position.column - 1, 0):max(position.end_column - 1, 0)].strip()
+        name = f" '{piece}'" if piece.isidentifier() else ""
+    return UnboundLocalError(f"cannot access local variable{name} where it is not associated with a value")
+
+
+def _entry(program: Program, index: int, path: str, text: str, name: str) -> TracebackType | None:
+    """A traceback entry for the position of an instruction, with columns, so that carets are right too."""
+    import ast
+
+    position = program.positions[index]
+    tree = ast.parse("raise _Marker")
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.expr, ast.stmt)):
+            node.lineno = node.end_lineno = max(position.line, 1)
+            # the tree counts bytes, positions count characters
+            node.col_offset = len(text[:max(position.column - 1, 0)].encode("utf-8", "replace"))
+            node.end_col_offset = len(text[:max(position.end_column - 1, 0)].encode("utf-8", "replace"))
+    code = compile(tree, path, "exec").replace(co_name=name, co_qualname=name)
+    try:
+        exec(code, {"_Marker": _Marker, "__name__": ""})
+    except _Marker as marker:
+        trace = marker.__traceback__
+        return trace.tb_next if trace is not None else None
+    return None
+
+
+class _Marker(Exception):
+    pass
