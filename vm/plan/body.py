@@ -1,0 +1,187 @@
+"""Builders of scalar expressions: the same calls make a nest over an iteration space, or scalar steps on registers."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from ...templates.scalars import BY_NAME
+from .extents import Expr
+from .planner_errors import PlanRefused
+from .steps import Literal, NestInput, NestOp, Operand, ScalarOpStep, ScalarReg, SetStep, Step, View
+from .values import COMPUTE
+
+Slot = object  # an int in a nest, an Operand on registers
+
+_WRAP_BITS = {"i8": 24, "i16": 16}
+_WRAP_MASK = {"u8": 0xFF, "u16": 0xFFFF, "u32": 0xFFFFFFFF}
+
+
+class Body(Protocol):
+    """What an elementwise rule may say."""
+
+    def scalar(self, operand: Operand, dtype: str) -> Slot: ...
+    def const(self, value: float | int | bool, dtype: str) -> Slot: ...
+    def op(self, name: str, dtype: str, *slots: Slot) -> Slot: ...
+    def cast(self, slot: Slot, to: str) -> Slot: ...
+    def dtype(self, slot: Slot) -> str: ...
+
+
+def wrap(body: Body, slot: Slot, memory: str) -> Slot:
+    """The slot truncated to a small memory dtype, as NumPy's own arithmetic in that dtype would leave it."""
+    native = COMPUTE[memory]
+    if memory in _WRAP_BITS:
+        bits = body.const(_WRAP_BITS[memory], native)
+        return body.op("shr", native, body.op("shl", native, slot, bits), bits)
+    if memory in _WRAP_MASK:
+        return body.op("and", native, slot, body.const(_WRAP_MASK[memory], native))
+    return slot
+
+
+def result_dtype(name: str, dtype: str) -> str:
+    """Native dtype of an operation's result."""
+    return "bool" if BY_NAME[name].predicate else dtype
+
+
+class NestBody:
+    """Builds the inputs and the DAG of a nest."""
+
+    def __init__(self) -> None:
+        self.inputs: list[NestInput] = []
+        self.pending: list[tuple[str, str, str, tuple[Slot, ...], dict]] = []
+
+    def view(self, view: View) -> Slot:
+        """A load; view has the nest's axes."""
+        return self._input(NestInput("view", COMPUTE[view.dtype], view=view))
+
+    def scalar(self, operand: Operand, dtype: str) -> Slot:
+        return self._input(NestInput("scalar", dtype, operand=operand))
+
+    def const(self, value: float | int | bool, dtype: str) -> Slot:
+        for i, item in enumerate(self.inputs):
+            if (item.kind == "scalar" and isinstance(item.operand, Literal) and item.dtype == dtype
+                    and item.operand.value == value and str(item.operand.value) == str(value)):
+                return ("in", i)
+        return self.scalar(Literal(value, dtype), dtype)
+
+    def iota(self, axis: int) -> Slot:
+        """The i64 index along an axis."""
+        return self._input(NestInput("iota", "i64", axis=axis))
+
+    def _input(self, item: NestInput) -> Slot:
+        self.inputs.append(item)
+        return ("in", len(self.inputs) - 1)
+
+    def op(self, name: str, dtype: str, *slots: Slot) -> Slot:
+        if dtype not in BY_NAME[name].dtypes:
+            raise PlanRefused(f"{name} is not planned for {dtype}", kind="dtype")
+        return self._push(name, result_dtype(name, dtype), dtype, slots)
+
+    def cast(self, slot: Slot, to: str) -> Slot:
+        frm = self.dtype(slot)
+        if frm == to:
+            return slot
+        return self._push("cast", to, frm, (slot,))
+
+    def gather(self, view: View, indexes: tuple[tuple[Slot, Expr, Expr], ...], position: int) -> Slot:
+        """A load displaced by index slots."""
+        return self._push("gather", COMPUTE[view.dtype], "i64", (),
+                          {"view": view, "indexes": indexes, "position": position})
+
+    def _push(self, name: str, dtype: str, operand_dtype: str, slots: tuple[Slot, ...], more: dict | None = None) -> Slot:
+        self.pending.append((name, dtype, operand_dtype, slots, more or {}))
+        return ("op", len(self.pending) - 1)
+
+    def dtype(self, slot: Slot) -> str:
+        kind, i = slot  # type: ignore[misc]
+        return self.inputs[i].dtype if kind == "in" else self.pending[i][1]
+
+    def number(self, slot: Slot) -> int:
+        """Slot number in the finished nest."""
+        kind, i = slot  # type: ignore[misc]
+        return i if kind == "in" else len(self.inputs) + i
+
+    def finish(self) -> list[NestOp]:
+        """The DAG with final slot numbers."""
+        ops = []
+        for name, dtype, operand_dtype, slots, more in self.pending:
+            if more:
+                more = {**more, "indexes": tuple((self.number(s), e, t) for s, e, t in more["indexes"])}
+            ops.append(NestOp(name, dtype, operand_dtype, tuple(self.number(s) for s in slots), **more))
+        return ops
+
+
+_FOLD = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative, "sqrt": np.sqrt,
+         "maximum": np.maximum, "minimum": np.minimum, "abs": np.abs, "square": np.square, "exp": np.exp,
+         "log": np.log, "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+         "ge": np.greater_equal}
+_NUMPY = {"bool": np.bool_, "i32": np.int32, "i64": np.int64, "f32": np.float32, "f64": np.float64}
+
+
+class ScalarBody:
+    """Builds scalar steps; slots are operands."""
+
+    def __init__(self, steps: list[Step], new_int: object) -> None:
+        self.steps = steps
+        self.new_int = new_int
+
+    def scalar(self, operand: Operand, dtype: str) -> Slot:
+        return operand
+
+    def const(self, value: float | int | bool, dtype: str) -> Slot:
+        return Literal(value, dtype)
+
+    def op(self, name: str, dtype: str, *slots: Slot) -> Slot:
+        if dtype not in BY_NAME[name].dtypes:
+            raise PlanRefused(f"{name} is not planned for {dtype}", kind="dtype")
+        if name in _FOLD and all(isinstance(s, Literal) for s in slots):
+            with np.errstate(all="ignore"):
+                out = _FOLD[name](*(_NUMPY[dtype](s.value) for s in slots))  # type: ignore[attr-defined, operator]
+            return Literal(out.item(), result_dtype(name, dtype))
+        return self._push(name, result_dtype(name, dtype), dtype, slots)
+
+    def cast(self, slot: Slot, to: str) -> Slot:
+        frm = self.dtype(slot)
+        if frm == to:
+            return slot
+        value = slot.value if isinstance(slot, (Literal, Expr)) else None
+        if value is not None and (to in ("f64", "f32", "i64", "bool") and (to != "i64" or frm != "f64")):
+            if to == "f32":
+                value = float(np.float32(value))
+            return Literal({"f64": float, "f32": float, "i64": int, "bool": bool}[to](value), to)
+        return self._push("cast", to, frm, (slot,))
+
+    def _push(self, name: str, dtype: str, operand_dtype: str, slots: tuple[Slot, ...]) -> ScalarReg:
+        reg = ScalarReg(dtype, name)
+        if dtype == "i64":
+            reg.expr = self.new_int(name)  # type: ignore[operator]
+        self.steps.append(ScalarOpStep(name, reg, slots, operand_dtype))  # type: ignore[arg-type]
+        return reg
+
+    def dtype(self, slot: Slot) -> str:
+        return "i64" if isinstance(slot, Expr) else slot.dtype  # type: ignore[attr-defined]
+
+
+def set_all(steps: list[Step], pairs: list[tuple[ScalarReg, Operand]]) -> None:
+    """Append assignments that take effect together (a, b = b, a)."""
+    targets = {reg for reg, _ in pairs}
+    atoms = {reg.expr.terms[0][0][0] for reg in targets if reg.expr is not None}
+
+    def reads_target(reg: ScalarReg, value: Operand) -> bool:
+        if isinstance(value, ScalarReg):
+            return value is not reg and value in targets
+        if isinstance(value, Expr):
+            own = reg.expr.terms[0][0][0] if reg.expr is not None else None
+            return any(a in atoms and a is not own for a in value.atoms())
+        return False
+
+    if any(reads_target(reg, value) for reg, value in pairs):
+        moved = []
+        for reg, value in pairs:
+            copy = ScalarReg(reg.dtype, f"{reg.name}'")
+            steps.append(SetStep(copy, value))
+            moved.append((reg, copy))
+        pairs = moved  # type: ignore[assignment]
+    for reg, value in pairs:
+        steps.append(SetStep(reg, value))

@@ -1,0 +1,198 @@
+"""Questions about extents: answered by algebra, by what is known already, or from the extents at hand (then a fact)."""
+
+from __future__ import annotations
+
+from math import inf
+
+from .extents import Atom, Bound, Expr, as_expr, compare, const, is_equal, register
+from .planner_errors import PlanRefused
+from .steps import Fact
+
+_INT_LIMIT = 2**62  # integer registers must stay clear of 64-bit overflow
+
+
+class Facts:
+    """What a plan relies on. sample: values of entry symbols, for questions that algebra cannot answer."""
+
+    def __init__(self, sample: dict[object, int]) -> None:
+        self.sample = sample
+        self.asked: list[Fact] = []
+        self._known: dict[Expr, bool] = {}
+        self.equal: dict[Atom, Expr] = {}  # symbols that facts proved equal to something simpler
+        self.bounds_of: dict[Atom, tuple[Expr | None, Expr | None]] = {}  # loop variables: inclusive symbolic bounds
+
+    def new_register(self, name: str, lo: Expr | int | None = None, hi: Expr | int | None = None) -> Expr:
+        """A runtime integer with inclusive bounds (None: unknown)."""
+        low, high = (None if b is None else as_expr(b) for b in (lo, hi))
+        expr = register(name, -inf if low is None else low.bounds()[0], inf if high is None else high.bounds()[1])
+        self.bounds_of[expr.terms[0][0][0]] = (low, high)
+        return expr
+
+    def norm(self, expr: Expr) -> Expr:
+        """The expression under known equalities."""
+        if not self.equal or not expr.terms:
+            return expr
+        for product, _ in expr.terms:
+            for atom in product:
+                if atom.args or atom in self.equal:
+                    return expr.substitute(self.equal)
+        return expr
+
+    def ask(self, question: Expr) -> bool:
+        """Whether `question` is non-zero; decided from the sample and recorded when algebra does not know."""
+        question = self.norm(question)
+        if question.value is not None:
+            return bool(question.value)
+        lo, hi = question.bounds()
+        if lo > 0 or hi < 0:
+            return True
+        known = self._known.get(question)
+        if known is None:
+            if not question.is_entry:
+                raise PlanRefused(f"{question!r} is known only while the program runs", kind="runtime-extent")
+            try:
+                known = bool(question.evaluate(self.sample))
+            except KeyError as error:
+                raise PlanRefused(f"no extent at hand for {error}", kind="signature") from None
+            self._known[question] = known
+            self.asked.append(Fact(question, known, f"{question!r}" if known else f"not {question!r}"))
+            if known:
+                self._learn(question)
+        return known
+
+    def _learn(self, question: Expr) -> None:
+        (product, _), = question.terms[:1] or (((), 0),)
+        if len(question.terms) == 1 and len(product) == 1 and product[0].op == "eq" and not question.const:
+            for a, b in (product[0].args, product[0].args[::-1]):
+                if not a.const and len(a.terms) == 1 and a.terms[0][1] == 1 and len(a.terms[0][0]) == 1:
+                    atom = a.terms[0][0][0]
+                    if atom.op == "sym" and atom not in b.atoms():
+                        self.equal = {k: v.substitute({atom: b}) for k, v in self.equal.items()}
+                        self.equal[atom] = b
+                        return
+
+    def is_equal(self, a: Expr | int, b: Expr | int) -> bool | None:
+        """a == b when proved either way under what is known."""
+        x, y = self.norm(as_expr(a)), self.norm(as_expr(b))
+        known = is_equal(x, y)
+        if known is None:
+            if self.lower_bound(x - y) > 0 or self.lower_bound(y - x) > 0:
+                return False
+            return self._known.get(_eq(x, y))
+        return known
+
+    def ask_equal(self, a: Expr | int, b: Expr | int) -> bool:
+        """a == b; recorded when it must be asked."""
+        known = self.is_equal(a, b)
+        return self.ask(_eq(self.norm(as_expr(a)), self.norm(as_expr(b)))) if known is None else known
+
+    def is_less_equal(self, a: Expr | int, b: Expr | int) -> bool | None:
+        """a <= b when proved either way."""
+        difference = self.norm(as_expr(b)) - self.norm(as_expr(a))
+        if self.lower_bound(difference) >= 0:
+            return True
+        if self.lower_bound(-difference) > 0:
+            return False
+        return None
+
+    def ask_less_equal(self, a: Expr | int, b: Expr | int) -> bool:
+        """a <= b; recorded when it must be asked."""
+        known = self.is_less_equal(a, b)
+        return self.ask(compare("le", a, b)) if known is None else known
+
+    def value_of(self, expr: Expr) -> int:
+        """The value of an entry expression, pinned by a fact."""
+        expr = self.norm(expr)
+        if expr.value is not None:
+            return expr.value
+        if not expr.is_entry:
+            raise PlanRefused(f"{expr!r} is known only while the program runs", kind="runtime-extent")
+        try:
+            value = expr.evaluate(self.sample)
+        except KeyError as error:
+            raise PlanRefused(f"no extent at hand for {error}", kind="signature") from None
+        self.ask(_eq(expr, const(value)))
+        return value
+
+    def lower_bound(self, expr: Expr) -> Bound:
+        """A proved lower bound, loop variables' symbolic bounds included."""
+        best = expr.bounds()[0]
+        for _ in range(4):
+            expr, changed = self._push(expr, upper=False)
+            best = max(best, expr.bounds()[0])
+            if not changed:
+                break
+        return best
+
+    def upper_entry(self, expr: Expr) -> Expr | None:
+        """An entry expression that is never below `expr`, or None: the size of what changes inside a loop."""
+        for _ in range(6):
+            if expr.is_entry:
+                return expr
+            expr, changed = self._push(expr, upper=True)
+            if not changed:
+                return None
+        return expr if expr.is_entry else None
+
+    def _push(self, expr: Expr, upper: bool) -> tuple[Expr, bool]:
+        """Replace each runtime atom of a product by the bound that is on the safe side."""
+        expr = self.norm(expr)
+        total, changed = const(expr.const), False
+        for product, coef in expr.terms:
+            term = const(coef)
+            rest_nonnegative = all(a.lo >= 0 for a in product)
+            for atom in product:
+                new = _as_expr_of(atom)
+                if not new.is_entry and (len(product) == 1 or rest_nonnegative):
+                    want_high = (coef > 0) == upper
+                    bound = self._atom_bound(atom, want_high)
+                    if bound is not None:
+                        new, changed = bound, True
+                term = term * new
+            total = total + term
+        return total, changed
+
+    def _atom_bound(self, atom: Atom, high: bool) -> Expr | None:
+        if atom.op == "reg":
+            bound = self.bounds_of.get(atom, (None, None))[1 if high else 0]
+            return bound
+        if atom.op == "min" and high:
+            a, b = atom.args
+            return a if a.is_entry else b
+        if atom.op == "max" and not high:
+            a, b = atom.args
+            return a if a.is_entry else b
+        if atom.op == "max" and high:
+            a, b = (self.upper_entry(x) for x in atom.args)
+            if a is not None and b is not None:
+                from .extents import emax
+                return emax(a, b)
+        if atom.op == "floordiv" and high and atom.args[1].value and atom.args[1].value > 0:
+            a = self.upper_entry(atom.args[0])
+            if a is not None:
+                from .extents import floordiv
+                return floordiv(a, atom.args[1])
+        limit = atom.hi if high else atom.lo
+        return const(int(limit)) if limit not in (inf, -inf) and abs(limit) < 2**31 else None
+
+    def check_int(self, expr: Expr) -> Expr:
+        """The expression, refused when a 64-bit register could overflow where Python would not."""
+        if not expr.is_entry:
+            lo, hi = expr.bounds()
+            if lo < -_INT_LIMIT or hi > _INT_LIMIT:
+                low, high = self.lower_bound(expr), -self.lower_bound(-expr)
+                if low < -_INT_LIMIT or high > _INT_LIMIT:
+                    raise PlanRefused(f"the integer {expr!r} may pass 64 bits", kind="big-int")
+        return expr
+
+
+def _as_expr_of(atom: Atom) -> Expr:
+    from .extents import _atom_expr
+    return _atom_expr(atom)
+
+
+def _eq(a: Expr, b: Expr) -> Expr:
+    """a == b in one canonical order, so that a question is asked once."""
+    if a.value is not None or (b.value is None and repr(a) > repr(b)):
+        a, b = b, a
+    return compare("eq", a, b)
