@@ -1,0 +1,226 @@
+/* Register tiles of the product: R rows by NV vectors, and dot products of R rows with C columns.
+ *
+ * A template over PBP_REAL, PBP_NAME, PBP_LANES (see pb_product.h). Each kernel is the same body with R and NV constant.
+ */
+
+typedef PBP_REAL PBP_NAME(vec) __attribute__((vector_size(PB_VECTOR_BYTES)));
+typedef PBP_BITS PBP_NAME(mask) __attribute__((vector_size(PB_VECTOR_BYTES)));
+/* In memory a vector has the alignment of its elements. */
+typedef PBP_REAL PBP_NAME(mem) __attribute__((vector_size(PB_VECTOR_BYTES), aligned(sizeof(PBP_REAL)), may_alias));
+typedef PBP_REAL PBP_NAME(real) __attribute__((may_alias));
+#define PBP_VEC PBP_NAME(vec)
+#define PBP_MEM PBP_NAME(mem)
+#define PBP_MASK PBP_NAME(mask)
+#define PBP_ELEM PBP_NAME(real)
+
+/* Every lane x. A constructor: filling lanes one by one is not recognised as a broadcast. */
+PBP_INLINE PBP_VEC PBP_NAME(splat)(PBP_REAL x) {
+#if PBP_LANES == 16
+    return (PBP_VEC){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+#elif PBP_LANES == 8
+    return (PBP_VEC){x, x, x, x, x, x, x, x};
+#elif PBP_LANES == 4
+    return (PBP_VEC){x, x, x, x};
+#else
+    return (PBP_VEC){x, x};
+#endif
+}
+
+/* a * b + c, fused where the level has it. */
+PBP_INLINE PBP_VEC PBP_NAME(fma)(PBP_VEC a, PBP_VEC b, PBP_VEC c) {
+#if __has_builtin(__builtin_elementwise_fma) && (defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__))
+    return __builtin_elementwise_fma(a, b, c);
+#elif defined(__AVX512F__) && PB_VECTOR_BYTES == 64
+#if PBP_IS_F32
+    return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4);
+#else
+    return __builtin_ia32_vfmaddpd512_mask(a, b, c, -1, 4);
+#endif
+#elif defined(__FMA__) && PB_VECTOR_BYTES == 32
+#if PBP_IS_F32
+    return __builtin_ia32_vfmaddps256(a, b, c);
+#else
+    return __builtin_ia32_vfmaddpd256(a, b, c);
+#endif
+#elif defined(__aarch64__)
+    PBP_UNROLL
+    for (int i = 0; i < PBP_LANES; i++)
+#if PBP_IS_F32
+        c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+#else
+        c[i] = __builtin_fma(a[i], b[i], c[i]);
+#endif
+    return c;
+#else
+    return a * b + c;
+#endif
+}
+
+/* The same for one element. */
+#if defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__)
+#define PBP_FMA1(a, b, c) (sizeof(PBP_REAL) == 4 ? __builtin_fmaf(a, b, c) : __builtin_fma(a, b, c))
+#else
+#define PBP_FMA1(a, b, c) ((a) * (b) + (c))
+#endif
+
+/* max(x, 0) with NaN kept: lanes below zero are cleared. */
+PBP_INLINE PBP_VEC PBP_NAME(relu)(PBP_VEC x) { return (PBP_VEC)((PBP_MASK)x & ~(PBP_MASK)(x < (PBP_VEC){0})); }
+
+PBP_INLINE void PBP_NAME(tile_body)(const int R, const int NV, const pb_tile *t) {
+    PBP_VEC acc[32];
+    const char *a = t->a, *b = t->b;
+    const int64_t a_rs = t->a_rs, a_cs = t->a_cs, b_rs = t->b_rs, b_ps = t->b_ps;
+    if (t->resume) {
+        PBP_UNROLL
+        for (int r = 0; r < R; r++)
+            PBP_UNROLL
+            for (int v = 0; v < NV; v++) acc[r * NV + v] = *(const PBP_MEM *)(t->c + r * t->c_rs + v * PB_VECTOR_BYTES);
+    } else {
+        PBP_UNROLL
+        for (int i = 0; i < R * NV; i++) acc[i] = (PBP_VEC){0};
+    }
+    for (int64_t k = t->k; k > 0; k--) {
+        PBP_VEC bv[8];
+        PBP_UNROLL
+        for (int v = 0; v < NV; v++) bv[v] = *(const PBP_MEM *)(b + (v >> 1) * b_ps + (v & 1) * PB_VECTOR_BYTES);
+        PBP_UNROLL
+        for (int r = 0; r < R; r++) {
+            const PBP_VEC av = PBP_NAME(splat)(*(const PBP_ELEM *)(a + r * a_rs));
+            PBP_UNROLL
+            for (int v = 0; v < NV; v++) acc[r * NV + v] = PBP_NAME(fma)(av, bv[v], acc[r * NV + v]);
+        }
+        a += a_cs;
+        b += b_rs;
+    }
+    if (t->bias) {
+        PBP_UNROLL
+        for (int v = 0; v < NV; v++) {
+            const PBP_VEC bias = *(const PBP_MEM *)(t->bias + v * PB_VECTOR_BYTES);
+            PBP_UNROLL
+            for (int r = 0; r < R; r++) acc[r * NV + v] += bias;
+        }
+    }
+    if (t->relu) {
+        PBP_UNROLL
+        for (int i = 0; i < R * NV; i++) acc[i] = PBP_NAME(relu)(acc[i]);
+    }
+    PBP_UNROLL
+    for (int r = 0; r < R; r++)
+        PBP_UNROLL
+        for (int v = 0; v < NV; v++) *(PBP_MEM *)(t->c + r * t->c_rs + v * PB_VECTOR_BYTES) = acc[r * NV + v];
+}
+
+#define PBP_TILE_NAME(r, v) PBP_NAME(tile_##r##x##v)
+#define PBP_TILE(r, v) PBP_NOINLINE void PBP_TILE_NAME(r, v)(const pb_tile *t) { PBP_NAME(tile_body)(r, v, t); }
+PBP_TILE(1, 1) PBP_TILE(2, 1) PBP_TILE(3, 1) PBP_TILE(4, 1)
+PBP_TILE(1, 2) PBP_TILE(2, 2) PBP_TILE(3, 2) PBP_TILE(4, 2)
+PBP_TILE(1, 4) PBP_TILE(2, 4) PBP_TILE(1, 8)
+#if PBP_PAIR_ROWS >= 3
+PBP_TILE(3, 4)
+#endif
+#if PBP_PAIR_ROWS >= 6
+PBP_TILE(4, 4) PBP_TILE(5, 4) PBP_TILE(6, 4)
+#endif
+#if PBP_TILE_ROWS >= 6
+PBP_TILE(5, 1) PBP_TILE(6, 1) PBP_TILE(5, 2) PBP_TILE(6, 2)
+#endif
+#if PBP_TILE_ROWS >= 8
+PBP_TILE(7, 1) PBP_TILE(8, 1) PBP_TILE(7, 2) PBP_TILE(8, 2)
+#endif
+#if PBP_TILE_ROWS >= 12
+PBP_TILE(9, 1) PBP_TILE(10, 1) PBP_TILE(11, 1) PBP_TILE(12, 1)
+PBP_TILE(9, 2) PBP_TILE(10, 2) PBP_TILE(11, 2) PBP_TILE(12, 2)
+#endif
+
+/* [rows - 1]: tiles of one vector, one panel, two panels. */
+static const pb_tile_fn PBP_NAME(tiles_1)[] __attribute__((unused)) = {
+    PBP_TILE_NAME(1, 1), PBP_TILE_NAME(2, 1), PBP_TILE_NAME(3, 1), PBP_TILE_NAME(4, 1),
+#if PBP_TILE_ROWS >= 6
+    PBP_TILE_NAME(5, 1), PBP_TILE_NAME(6, 1),
+#endif
+#if PBP_TILE_ROWS >= 8
+    PBP_TILE_NAME(7, 1), PBP_TILE_NAME(8, 1),
+#endif
+#if PBP_TILE_ROWS >= 12
+    PBP_TILE_NAME(9, 1), PBP_TILE_NAME(10, 1), PBP_TILE_NAME(11, 1), PBP_TILE_NAME(12, 1),
+#endif
+};
+static const pb_tile_fn PBP_NAME(tiles_2)[] __attribute__((unused)) = {
+    PBP_TILE_NAME(1, 2), PBP_TILE_NAME(2, 2), PBP_TILE_NAME(3, 2), PBP_TILE_NAME(4, 2),
+#if PBP_TILE_ROWS >= 6
+    PBP_TILE_NAME(5, 2), PBP_TILE_NAME(6, 2),
+#endif
+#if PBP_TILE_ROWS >= 8
+    PBP_TILE_NAME(7, 2), PBP_TILE_NAME(8, 2),
+#endif
+#if PBP_TILE_ROWS >= 12
+    PBP_TILE_NAME(9, 2), PBP_TILE_NAME(10, 2), PBP_TILE_NAME(11, 2), PBP_TILE_NAME(12, 2),
+#endif
+};
+static const pb_tile_fn PBP_NAME(tiles_4)[] __attribute__((unused)) = {
+    PBP_TILE_NAME(1, 4), PBP_TILE_NAME(2, 4),
+#if PBP_PAIR_ROWS >= 3
+    PBP_TILE_NAME(3, 4),
+#endif
+#if PBP_PAIR_ROWS >= 6
+    PBP_TILE_NAME(4, 4), PBP_TILE_NAME(5, 4), PBP_TILE_NAME(6, 4),
+#endif
+};
+
+/* Sum of a vector's lanes, always in the same order. */
+PBP_INLINE PBP_REAL PBP_NAME(lane_sum)(PBP_VEC v) {
+    PBP_REAL s[PBP_LANES];
+    memcpy(s, &v, sizeof v);
+    PBP_UNROLL
+    for (int h = PBP_LANES / 2; h > 0; h /= 2)
+        PBP_UNROLL
+        for (int i = 0; i < h; i++) s[i] += s[i + h];
+    return s[0];
+}
+
+/* out[r * C + j] = sum over k of a[r, k] * b[k, j]; both contiguous along k. */
+PBP_INLINE void PBP_NAME(dot_body)(const int R, const int C, int64_t k, const char *a, int64_t a_rs, const char *b,
+                                 int64_t b_cs, PBP_REAL *out) {
+    PBP_VEC acc[16];
+    int64_t i = 0;
+    PBP_UNROLL
+    for (int x = 0; x < R * C; x++) acc[x] = (PBP_VEC){0};
+    for (; i + PBP_LANES <= k; i += PBP_LANES) {
+        PBP_VEC bv[4];
+        PBP_UNROLL
+        for (int j = 0; j < C; j++) bv[j] = *(const PBP_MEM *)(b + j * b_cs + i * (int64_t)sizeof(PBP_REAL));
+        PBP_UNROLL
+        for (int r = 0; r < R; r++) {
+            const PBP_VEC av = *(const PBP_MEM *)(a + r * a_rs + i * (int64_t)sizeof(PBP_REAL));
+            PBP_UNROLL
+            for (int j = 0; j < C; j++) acc[r * C + j] = PBP_NAME(fma)(av, bv[j], acc[r * C + j]);
+        }
+    }
+    PBP_UNROLL
+    for (int x = 0; x < R * C; x++) out[x] = PBP_NAME(lane_sum)(acc[x]);
+    for (; i < k; i++)
+        PBP_UNROLL
+        for (int r = 0; r < R; r++)
+            PBP_UNROLL
+            for (int j = 0; j < C; j++)
+                out[r * C + j] = PBP_FMA1(((const PBP_ELEM *)(a + r * a_rs))[i], ((const PBP_ELEM *)(b + j * b_cs))[i],
+                                          out[r * C + j]);
+}
+
+typedef void (*PBP_NAME(dot_fn))(int64_t, const char *, int64_t, const char *, int64_t, PBP_REAL *);
+#define PBP_DOT_NAME(r, c) PBP_NAME(dot_##r##x##c)
+#define PBP_DOT(r, c)                                                                                        \
+    PBP_NOINLINE void PBP_DOT_NAME(r, c)(int64_t k, const char *a, int64_t a_rs, const char *b, int64_t b_cs, \
+                                       PBP_REAL *out) {                                                      \
+        PBP_NAME(dot_body)(r, c, k, a, a_rs, b, b_cs, out);                                                  \
+    }
+PBP_DOT(1, 1) PBP_DOT(1, 2) PBP_DOT(1, 3) PBP_DOT(1, 4)
+PBP_DOT(4, 1) PBP_DOT(2, 2) PBP_DOT(2, 3) PBP_DOT(2, 4)
+static const PBP_NAME(dot_fn) PBP_NAME(dots_1)[] __attribute__((unused)) = {
+    PBP_DOT_NAME(1, 1), PBP_DOT_NAME(1, 2), PBP_DOT_NAME(1, 3), PBP_DOT_NAME(1, 4)};
+static const PBP_NAME(dot_fn) PBP_NAME(dots_many)[] __attribute__((unused)) = {
+    PBP_DOT_NAME(4, 1), PBP_DOT_NAME(2, 2), PBP_DOT_NAME(2, 3), PBP_DOT_NAME(2, 4)};
+#undef PBP_TILE
+#undef PBP_DOT
+#undef PBP_TILE_NAME
+#undef PBP_DOT_NAME

@@ -1,0 +1,213 @@
+/* The matrix product: c = act(a @ b + bias), batched, any strides, float32 and float64.
+ *
+ * `pb_product` is the only entry point; `pb_pack` lays a constant b out in panels. Every element of c is one chain of
+ * fused multiply-adds over k in ascending order (where the level has FMA), whatever tile computed it: results do not
+ * depend on the number of rows, on packing or on blocking. Exceptions, which split the chain over vector lanes: n <= 4,
+ * and few rows against a transposed b.
+ *
+ * The templates (pb_microkernel.h, pb_pack.h, pb_gemm.h) are included once for each dtype.
+ */
+#ifndef PB_PRODUCT_H
+#define PB_PRODUCT_H
+#include <stdint.h>
+#include <string.h>
+
+#ifndef PB_VECTOR_BYTES
+#if defined(__AVX512F__)
+#define PB_VECTOR_BYTES 64
+#elif defined(__AVX2__) && defined(__FMA__)
+#define PB_VECTOR_BYTES 32
+#else
+#define PB_VECTOR_BYTES 16
+#endif
+#endif
+
+/* Rows of the largest tile: its accumulators, two vectors of b and a broadcast fill the register file. */
+#if PB_VECTOR_BYTES == 64
+#define PBP_TILE_ROWS 12
+#define PBP_PAIR_ROWS 6 /* up to this many rows take two panels at once */
+#define PB_PACK_LAYOUT "f32p32-f64p16-narrow4"
+#elif PB_VECTOR_BYTES == 32
+#define PBP_TILE_ROWS 6
+#define PBP_PAIR_ROWS 3
+#define PB_PACK_LAYOUT "f32p16-f64p8-narrow4"
+#else
+#if defined(__aarch64__)
+#define PBP_TILE_ROWS 8
+#define PBP_PAIR_ROWS 6
+#else
+#define PBP_TILE_ROWS 4
+#define PBP_PAIR_ROWS 2
+#endif
+#define PB_PACK_LAYOUT "f32p8-f64p4-narrow4"
+#endif
+
+#define PBP_NARROW 4          /* up to this many columns are dot products over contiguous columns of b */
+#define PBP_BLOCK_K 512       /* depth of a panel packed on the fly */
+#define PBP_LONG_K 2048       /* packed panels longer than this are cut into blocks */
+#define PBP_SCRATCH_A 262144  /* bytes: a block of the left operand, copied when its k-stride is not unit */
+#define PBP_SCRATCH_B 32768   /* bytes: one panel of b, PBP_BLOCK_K rows of two vectors at most */
+
+typedef struct {
+    int32_t dtype; /* 0 f32, 1 f64 */
+    int32_t nbatch;
+    int32_t act; /* 0 none, 1 relu: max(x, 0), NaN kept */
+    int32_t has_pack;
+    int64_t m, n, k;
+    const int64_t *batch; /* nbatch extents */
+    const char *a;
+    int64_t a_rs, a_cs; /* all strides in bytes */
+    const int64_t *a_bs;
+    const char *b; /* not read when has_pack */
+    int64_t b_rs, b_cs;
+    const int64_t *b_bs;
+    const void *pack; /* from pb_pack of a library with the same PB_PACK_LAYOUT; any alignment, best 64 */
+    char *c;          /* overlaps nothing that is read */
+    int64_t c_rs, c_cs;
+    const int64_t *c_bs;
+    const char *bias; /* n elements or NULL */
+    int64_t bias_s;
+} pb_product_args;
+
+#define PBP_INLINE static inline __attribute__((always_inline, unused))
+#define PBP_FUNCTION static __attribute__((unused))
+#define PBP_NOINLINE static __attribute__((noinline, unused))
+#ifdef __clang__
+#define PBP_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define PBP_UNROLL _Pragma("GCC unroll 32")
+#endif
+#ifndef __has_builtin
+#define __has_builtin(x) 0
+#endif
+
+/* One block of c: R rows by whole vectors, contiguous along the row. */
+typedef struct {
+    int64_t k;
+    const char *a;
+    int64_t a_rs, a_cs;
+    const char *b;
+    int64_t b_rs, b_ps; /* from one row of a panel to the next; from one panel to the next */
+    char *c;
+    int64_t c_rs;
+    const char *bias; /* as many contiguous elements as the tile has columns, or NULL */
+    int32_t relu;
+    int32_t resume; /* start from what c holds: a later block of k */
+} pb_tile;
+
+typedef void (*pb_tile_fn)(const pb_tile *);
+
+/* Scratch for operands copied on the fly; each thread its own. */
+typedef struct {
+    char a[PBP_SCRATCH_A];
+    char b[PBP_SCRATCH_B];
+} pb_product_scratch;
+static __thread pb_product_scratch pb_scratch __attribute__((aligned(64), unused));
+
+/* One product without batch axes; b is a pack when b_packed. */
+typedef struct {
+    int64_t m, n, k;
+    const char *a;
+    int64_t a_rs, a_cs;
+    const char *b;
+    int64_t b_rs, b_cs;
+    char *c;
+    int64_t c_rs, c_cs;
+    const char *bias;
+    int64_t bias_s;
+    int32_t b_packed, relu;
+} pb_gemm;
+
+PBP_INLINE int64_t pb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+PBP_INLINE int64_t pb_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+#define PBP_REAL float
+#define PBP_BITS int32_t
+#define PBP_NAME(x) pbp_##x##_f32
+#define PBP_LANES (PB_VECTOR_BYTES / 4)
+#define PBP_IS_F32 1
+#include "pb_microkernel.h"
+#include "pb_pack.h"
+#include "pb_gemm.h"
+#undef PBP_REAL
+#undef PBP_BITS
+#undef PBP_NAME
+#undef PBP_LANES
+#undef PBP_IS_F32
+
+#define PBP_REAL double
+#define PBP_BITS int64_t
+#define PBP_NAME(x) pbp_##x##_f64
+#define PBP_LANES (PB_VECTOR_BYTES / 8)
+#define PBP_IS_F32 0
+#include "pb_microkernel.h"
+#include "pb_pack.h"
+#include "pb_gemm.h"
+#undef PBP_REAL
+#undef PBP_BITS
+#undef PBP_NAME
+#undef PBP_LANES
+#undef PBP_IS_F32
+
+/* Bytes that pb_pack writes for a (k, n) operand. */
+PBP_FUNCTION int64_t pb_pack_bytes(int32_t dtype, int64_t k, int64_t n) {
+    return dtype ? pbp_pack_bytes_f64(k, n) : pbp_pack_bytes_f32(k, n);
+}
+
+/* Write (k, n) of any strides into this level's panels. */
+PBP_FUNCTION void pb_pack(int32_t dtype, int64_t k, int64_t n, const char *src, int64_t row_stride_bytes,
+                         int64_t col_stride_bytes, void *dst) {
+    if (dtype)
+        pbp_pack_f64(k, n, src, row_stride_bytes, col_stride_bytes, (char *)dst);
+    else
+        pbp_pack_f32(k, n, src, row_stride_bytes, col_stride_bytes, (char *)dst);
+}
+
+PBP_FUNCTION void pb_product(const pb_product_args *p) {
+    int64_t index[32] = {0};
+    int nbatch = p->nbatch;
+    pb_gemm g = {p->m, p->n, p->k, p->a, p->a_rs, p->a_cs, p->has_pack ? (const char *)p->pack : p->b, p->b_rs, p->b_cs,
+                 p->c, p->c_rs, p->c_cs, p->bias, p->bias_s, p->has_pack, p->act == 1};
+    /* Strides of axes with one element say nothing: give them the value that suits. */
+    const int64_t size = p->dtype ? 8 : 4;
+    if (g.m == 0 || g.n == 0) return;
+    for (int i = 0; i < nbatch; i++)
+        if (p->batch[i] == 0) return;
+    if (g.n == 1) g.b_cs = g.c_cs = size;
+    if (g.k == 1) g.a_cs = size;
+    /* Inner batch axes that share b and continue the rows of a and c are more rows. */
+    while (nbatch > 0) {
+        const int i = nbatch - 1;
+        const int64_t extent = p->batch[i];
+        if (extent != 1) {
+            if (!p->has_pack && p->b_bs[i] != 0) break;
+            if (g.m == 1) {
+                g.a_rs = p->a_bs[i];
+                g.c_rs = p->c_bs[i];
+            } else if (p->a_bs[i] != g.m * g.a_rs || p->c_bs[i] != g.m * g.c_rs) {
+                break;
+            }
+            g.m *= extent;
+        }
+        nbatch--;
+    }
+    void (*run)(const pb_gemm *) = p->dtype ? pbp_gemm_f64 : pbp_gemm_f32;
+    for (;;) {
+        int i = nbatch - 1;
+        run(&g);
+        for (; i >= 0; i--) {
+            if (++index[i] < p->batch[i]) {
+                g.a += p->a_bs[i];
+                g.c += p->c_bs[i];
+                if (!p->has_pack) g.b += p->b_bs[i];
+                break;
+            }
+            index[i] = 0;
+            g.a -= p->a_bs[i] * (p->batch[i] - 1);
+            g.c -= p->c_bs[i] * (p->batch[i] - 1);
+            if (!p->has_pack) g.b -= p->b_bs[i] * (p->batch[i] - 1);
+        }
+        if (i < 0) return;
+    }
+}
+#endif

@@ -1,0 +1,279 @@
+"""The matrix product in C against NumPy: shapes, strides, transposes, batches, both dtypes, every level this host runs."""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import platform
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+INCLUDE = Path(__file__).resolve().parents[1] / "templates" / "include"
+LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4") if platform.machine() == "x86_64" else ("native",)
+SOURCE = """
+#include "pb_product.h"
+void product(const pb_product_args *p) { pb_product(p); }
+int64_t pack_bytes(int32_t dtype, int64_t k, int64_t n) { return pb_pack_bytes(dtype, k, n); }
+void pack(int32_t dtype, int64_t k, int64_t n, const char *src, int64_t rs, int64_t cs, void *dst) {
+    pb_pack(dtype, k, n, src, rs, cs, dst);
+}
+const char *layout(void) { return PB_PACK_LAYOUT; }
+"""
+I64 = ctypes.c_int64
+I64P = ctypes.POINTER(I64)
+
+
+class Args(ctypes.Structure):
+    """pb_product_args."""
+
+    _fields_ = [(name, ctypes.c_int32) for name in ("dtype", "nbatch", "act", "has_pack")] + [
+        ("m", I64), ("n", I64), ("k", I64), ("batch", I64P),
+        ("a", ctypes.c_void_p), ("a_rs", I64), ("a_cs", I64), ("a_bs", I64P),
+        ("b", ctypes.c_void_p), ("b_rs", I64), ("b_cs", I64), ("b_bs", I64P),
+        ("pack", ctypes.c_void_p),
+        ("c", ctypes.c_void_p), ("c_rs", I64), ("c_cs", I64), ("c_bs", I64P),
+        ("bias", ctypes.c_void_p), ("bias_s", I64),
+    ]
+
+
+def runs_here(level: str) -> bool:
+    """True when this host has the level's instructions."""
+    needed = {"x86-64-v2": {"sse4_2", "popcnt"}, "x86-64-v3": {"avx2", "fma"}, "x86-64-v4": {"avx512f", "avx512vl"}}
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        flags = set()
+    return needed.get(level, set()) <= flags
+
+
+class Library:
+    """The product compiled for one level."""
+
+    def __init__(self, path: Path) -> None:
+        self.c = ctypes.CDLL(str(path))
+        self.c.pack_bytes.restype = I64
+        self.c.pack_bytes.argtypes = [ctypes.c_int32, I64, I64]
+        self.c.pack.argtypes = [ctypes.c_int32, I64, I64, ctypes.c_void_p, I64, I64, ctypes.c_void_p]
+        self.c.layout.restype = ctypes.c_char_p
+
+    def pack(self, b: np.ndarray) -> np.ndarray:
+        """Return b (k, n) packed; the bytes behind the pack are checked to stay untouched."""
+        dtype = int(b.dtype == np.float64)
+        size = self.c.pack_bytes(dtype, *b.shape)
+        packed = np.full(size + 64, 0xA5, np.uint8)
+        self.c.pack(dtype, *b.shape, b.ctypes.data, *b.strides, packed.ctypes.data)
+        assert (packed[size:] == 0xA5).all(), "pack wrote past pack_bytes"
+        return packed
+
+    def product(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, bias: np.ndarray | None = None, relu: bool = False,
+                packed: bool = False) -> None:
+        """c[...] = act(a @ b + bias) for arrays that have their matrix axes."""
+        batch = c.shape[:-2]
+        rank = len(batch)
+
+        def numbers(values: tuple[int, ...]) -> ctypes.Array[I64]:
+            return (I64 * max(len(values), 1))(*values)
+
+        a_bs = numbers(np.broadcast_to(a, batch + a.shape[-2:]).strides[:-2])
+        b_bs = numbers(np.broadcast_to(b, batch + b.shape[-2:]).strides[:-2])
+        pack = self.pack(b) if packed else None
+        args = Args(
+            dtype=int(c.dtype == np.float64), nbatch=rank, act=int(relu), has_pack=int(packed),
+            m=c.shape[-2], n=c.shape[-1], k=a.shape[-1], batch=numbers(batch),
+            a=a.ctypes.data, a_rs=a.strides[-2], a_cs=a.strides[-1], a_bs=a_bs,
+            b=None if packed else b.ctypes.data, b_rs=b.strides[-2], b_cs=b.strides[-1],
+            b_bs=None if packed else b_bs, pack=pack.ctypes.data if pack is not None else None,
+            c=c.ctypes.data, c_rs=c.strides[-2], c_cs=c.strides[-1], c_bs=numbers(c.strides[:-2]),
+            bias=bias.ctypes.data if bias is not None else None, bias_s=bias.strides[0] if bias is not None else 0,
+        )
+        self.c.product(ctypes.byref(args))
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
+    """The header compiled without a warning, for one level."""
+    level = request.param
+    compiler = os.environ.get("CC") or (sysconfig.get_config_var("CC") or "cc").split()[0]
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no C compiler ({compiler})")
+    folder = tmp_path_factory.mktemp("product")
+    (folder / "product.c").write_text(SOURCE)
+    target = folder / f"product-{level}.so"
+    subprocess.run([compiler, "-O3", "-Wall", "-Werror", "-Wno-psabi", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared",
+                    f"-march={level}", f"-I{INCLUDE}", "-o", str(target), str(folder / "product.c")], check=True)
+    if not runs_here(level):
+        pytest.skip(f"compiles for {level}, which this host cannot run")
+    yield Library(target)
+
+
+def laid_out(rng: np.random.Generator, shape: tuple[int, ...], dtype: type, layout: str) -> np.ndarray:
+    """Random (..., rows, columns) in a memory layout: c, f, rows, columns (every second), reversed, broadcast."""
+    *batch, rows, cols = shape
+    if layout == "f":
+        return np.swapaxes(rng.standard_normal((*batch, cols, rows)).astype(dtype), -1, -2)
+    if layout == "rows":
+        return rng.standard_normal((*batch, 2 * rows, cols + 3)).astype(dtype)[..., ::2, :cols]
+    if layout == "columns":
+        return rng.standard_normal((*batch, rows, 2 * cols)).astype(dtype)[..., ::2]
+    if layout == "reversed":
+        return rng.standard_normal(shape).astype(dtype)[..., ::-1, ::-1]
+    if layout == "broadcast":
+        return np.broadcast_to(rng.standard_normal((*batch, 1, cols)).astype(dtype), shape)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def check(library: Library, a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None, relu: bool = False,
+          packed: bool = False, c_layout: str = "c") -> np.ndarray:
+    """Compare one product with NumPy in double precision; nothing beside c may change. Returns c."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    shape = (*batch, a.shape[-2], b.shape[-1])
+    dtype = a.dtype.type
+    guard = 12345.0
+    whole = np.full([2 * extent + 4 for extent in shape], guard, dtype)
+    if c_layout == "f":
+        whole = np.swapaxes(np.full((*[2 * e + 4 for e in batch], 2 * shape[-1] + 4, 2 * shape[-2] + 4), guard, dtype), -1, -2)
+    inside = tuple(slice(2, 2 + e) for e in shape)
+    if c_layout == "strided":
+        inside = tuple(slice(2, 2 + 2 * e, 2) for e in shape)
+    if c_layout == "reversed":
+        inside = tuple(slice(e + 1, 1, -1) for e in shape)
+    c = whole[inside]
+    assert c.shape == shape
+    library.product(a, b, c, bias, relu, packed)
+    # The bound: k rounding errors of the sum of magnitudes (twice that without FMA).
+    wide_a, wide_b = a.astype(np.longdouble), b.astype(np.longdouble)
+    expected = wide_a @ wide_b
+    bound = (np.abs(wide_a) @ np.abs(wide_b)) * (a.shape[-1] + 2)
+    if bias is not None:
+        expected = expected + bias
+        bound = bound + 4 * np.abs(bias)
+    if relu:
+        expected = np.maximum(expected, 0)
+    error = np.abs(c - expected)
+    assert (error <= bound * np.finfo(dtype).eps).all(), (a.shape, a.strides, b.shape, b.strides, packed, c_layout)
+    result = c.copy()
+    c[...] = guard
+    assert (whole == guard).all(), "wrote outside c"
+    return result
+
+
+DTYPES = (np.float32, np.float64)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_remainder(library: Library, dtype: type, packed: bool) -> None:
+    """All row counts to past two tiles, all column remainders, k of 1 and around the vector width."""
+    rng = np.random.default_rng(1)
+    rows = (*range(1, 15), 24, 25, 27)
+    for m, n in itertools.product(rows, (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 47, 64, 65, 100, 128, 130)):
+        k = int(rng.choice([1, 2, 3, 4, 7, 8, 9, 16, 17, 33]))
+        bias = rng.standard_normal(n).astype(dtype)
+        check(library, laid_out(rng, (m, k), dtype, "c"), laid_out(rng, (k, n), dtype, "c"), bias, bool(n % 2), packed)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_layouts(library: Library, dtype: type) -> None:
+    """Every pair of operand layouts, with each layout of the result in turn, packed and not."""
+    rng = np.random.default_rng(2)
+    layouts = ("c", "f", "rows", "columns", "reversed", "broadcast")
+    results = itertools.cycle(("c", "f", "strided", "reversed"))
+    for (left, right), (m, n, k) in itertools.product(
+        itertools.product(layouts, layouts),
+        ((1, 40, 9), (3, 5, 20), (4, 33, 64), (5, 3, 17), (29, 70, 31), (40, 1, 50), (13, 16, 3), (2, 2, 2), (1, 1, 5)),
+    ):
+        a, b = laid_out(rng, (m, k), dtype, left), laid_out(rng, (k, n), dtype, right)
+        bias = rng.standard_normal(2 * n).astype(dtype)[::2] if rng.random() < 0.5 else None
+        for packed in (False, True):
+            check(library, a, b, bias, bool(rng.random() < 0.5), packed, next(results))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_k_is_blocked(library: Library, dtype: type) -> None:
+    """Several blocks of k, with tails, through every way to read b."""
+    rng = np.random.default_rng(3)
+    for m, n, k in ((1, 40, 5000), (7, 21, 4097), (30, 37, 2500), (30, 64, 1025), (13, 3, 9000), (3, 3, 70000)):
+        for left, right, packed in itertools.product("cf", "cf", (False, True)):
+            bias = rng.standard_normal(n).astype(dtype)
+            for c_layout in ("c", "strided"):
+                check(library, laid_out(rng, (m, k), dtype, left), laid_out(rng, (k, n), dtype, right), bias, True, packed,
+                      c_layout)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_many_rows(library: Library, dtype: type) -> None:
+    """Row blocks: more rows than the copy of a left operand holds."""
+    rng = np.random.default_rng(4)
+    for left, right in itertools.product("cf", "cf"):
+        for n in (2, 70):
+            check(library, laid_out(rng, (1500, 300), dtype, left), laid_out(rng, (300, n), dtype, right))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_batches(library: Library, dtype: type) -> None:
+    """Broadcast batch axes on either side, axes that fold into rows and axes that do not."""
+    rng = np.random.default_rng(5)
+    cases = [((3,), (3,)), ((3,), ()), ((), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((4, 1, 2), (3, 1)), ((1,), (1,)),
+             ((5, 0), (1,)), ((2, 3, 2), ())]
+    for (left, right), (m, n, k) in itertools.product(cases, ((1, 5, 4), (2, 3, 3), (6, 20, 7), (8, 40, 16), (3, 1, 9))):
+        for la, lb, lc in (("c", "c", "c"), ("f", "c", "strided"), ("rows", "f", "c"), ("c", "columns", "f")):
+            a, b = laid_out(rng, (*left, m, k), dtype, la), laid_out(rng, (*right, k, n), dtype, lb)
+            check(library, a, b, c_layout=lc)
+            if not right:
+                check(library, a, b, rng.standard_normal(n).astype(dtype), True, True, lc)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("packed", [False, True])
+def test_empty(library: Library, dtype: type, packed: bool) -> None:
+    """m, n or k of 0: nothing written, or act(bias), or zeros."""
+    for m, n, k in itertools.product((0, 1, 7), (0, 1, 3, 20), (0, 1, 5)):
+        a, b = np.ones((m, k), dtype), np.ones((k, n), dtype)
+        bias = np.linspace(-2, 2, n).astype(dtype)
+        got = check(library, a, b, bias, True, packed)
+        if k == 0:
+            assert np.array_equal(got, np.broadcast_to(np.maximum(bias, 0), (m, n)))
+        check(library, a, b, None, False, packed)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_special_values(library: Library, dtype: type) -> None:
+    """NaN survives relu and stays in its own row and column; infinities are not spread by padding or by tails."""
+    for m, n, k in ((1, 1, 9), (5, 3, 11), (7, 19, 6), (13, 40, 33), (2, 70, 3)):
+        for packed in (False, True):
+            a, b = np.ones((m, k), dtype), np.ones((k, n), dtype)
+            a[0, 0] = np.nan
+            b[k - 1, n - 1] = np.inf
+            c = np.empty((m, n), dtype)
+            library.product(a, b, c, np.full(n, -1, dtype), True, packed)
+            with np.errstate(invalid="ignore"):
+                expected = np.maximum(a @ b - 1, 0)
+            assert np.array_equal(c, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_do_not_depend_on_the_batch(library: Library, dtype: type) -> None:
+    """A row's result is the same bits alone and among others, packed and not."""
+    rng = np.random.default_rng(6)
+    for n, k in ((512, 128), (1, 64), (3, 100), (70, 300), (37, 2500)):
+        a, b = laid_out(rng, (40, k), dtype, "c"), laid_out(rng, (k, n), dtype, "c")
+        whole = np.empty((40, n), dtype)
+        library.product(a, b, whole, packed=True)
+        for m in (1, 2, 3, 4, 5, 7, 8, 13, 29):
+            for packed in (False, True):
+                part = np.empty((m, n), dtype)
+                library.product(a[:m], b, part, packed=packed)
+                if n > 4 or packed:
+                    assert np.array_equal(part, whole[:m]), (n, k, m, packed)
+
+
+def test_layout_names_the_panels(library: Library) -> None:
+    """The layout string is what decides whether a pack may be read elsewhere."""
+    assert library.c.layout().decode() in {"f32p8-f64p4-narrow4", "f32p16-f64p8-narrow4", "f32p32-f64p16-narrow4"}
