@@ -34,6 +34,7 @@ class Buffer:
     row: int = -1
     constant: bool = False
     name: str = ""
+    home: View | None = None  # of 'temp' and 'out': the view of the whole, in C order
 
     def __repr__(self) -> str:
         return f"{self.kind}:{self.name or hex(id(self) & 0xFFFF)}"

@@ -41,6 +41,7 @@ from .steps import (
     TrapStep,
     View,
     contiguous_strides,
+    walk,
 )
 from .values import COMPUTE, Arr, Lazy, Map, Num, Range, Seq, SliceV, Static, Value, python_bool, python_float, python_int
 
@@ -187,6 +188,8 @@ class Typer(Control):
         rows = list(self.reader.rows)
         for index in self.written:
             rows[index] = replace(rows[index], writable=True)
+        if self.written and any(isinstance(s, TrapStep) and s.code == "INTERPRET" for s in walk(self.steps)):
+            raise PlanRefused("an integer may pass 64 bits after an argument was written", kind="big-int")
         self._guard_overlap()
         self.apply_equalities(result)
         sample = {str(k): v for k, v in self.reader.sample.items()}
@@ -235,7 +238,8 @@ class Typer(Control):
                 raise PlanRefused(f"no bound for an array of extent {extent!r}", kind="unbounded-temp")
             size = size * upper
         buffer = Buffer("temp", dtype, size)
-        return Arr(View(buffer, dtype, shape, contiguous_strides(shape, ITEM_BYTES[dtype]), const(0)))
+        buffer.home = View(buffer, dtype, shape, contiguous_strides(shape, ITEM_BYTES[dtype]), const(0))
+        return Arr(buffer.home)
 
     def emit(self, step: Step) -> None:
         """Append a step to the region being built."""

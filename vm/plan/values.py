@@ -38,12 +38,14 @@ class Num:
     """A scalar. python: 'int', 'float', 'bool', or '' for a NumPy scalar of memory dtype `dtype`.
 
     A Python int's operand is always an Expr; a bool's a Literal or a register; others Literal, register or Expr (i64).
+    cell: the register behind a value that control flow assigns.
     """
 
     operand: Operand
     dtype: str
     python: str = ""
     row: int = -1
+    cell: ScalarReg | None = None
 
     @property
     def native(self) -> str:

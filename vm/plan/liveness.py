@@ -1,0 +1,78 @@
+"""Which registers a program still reads: backward data flow over its structured code, as bit masks per instruction."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ..lang.bytecode import Program
+from ..lang.opcodes import BY_CODE, Op
+
+
+def successors(program: Program, pc: int) -> tuple[int, ...]:
+    """Instruction indices that may follow `pc`."""
+    ins = program.code[pc]
+    op = ins.op
+    if op == Op.RETURN:
+        return ()
+    if op in (Op.JUMP, Op.LOOP_NEXT, Op.BREAK, Op.CONTINUE):
+        return (ins.args[-1],)
+    if op in (Op.IF_TRUE, Op.IF_TENSOR_GT, Op.LOOP_RANGE, Op.LOOP_EACH, Op.LOOP_TEST, Op.LOOP_UNTIL_TENSOR_EQ):
+        return (pc + 1, ins.args[-1])
+    return (pc + 1,)
+
+
+def reads_and_writes(program: Program, pc: int) -> tuple[int, int]:
+    """Bit masks of the registers an instruction reads and writes."""
+    ins = program.code[pc]
+    reads = writes = 0
+    at = 0
+    for _, kind in BY_CODE[ins.op].operands:
+        if kind in ("srcs", "dsts"):
+            count = ins.args[at]
+            mask = 0
+            for reg in ins.args[at + 1:at + 1 + count]:
+                mask |= 1 << reg
+            if kind == "srcs":
+                reads |= mask
+            else:
+                writes |= mask
+            at += 1 + count
+            continue
+        if kind == "src":
+            reads |= 1 << ins.args[at]
+        elif kind == "dst":
+            writes |= 1 << ins.args[at]
+        at += 1
+    return reads, writes
+
+
+@lru_cache(maxsize=256)
+def live_registers(program: Program) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(live before each instruction, written by each instruction) as bit masks; one extra entry for the end."""
+    n = len(program.code)
+    live = [0] * (n + 1)
+    pairs = [reads_and_writes(program, pc) for pc in range(n)]
+    after = [successors(program, pc) for pc in range(n)]
+    changed = True
+    while changed:
+        changed = False
+        for pc in range(n - 1, -1, -1):
+            out = 0
+            for s in after[pc]:
+                out |= live[s]
+            reads, writes = pairs[pc]
+            new = reads | (out & ~writes)
+            if new != live[pc]:
+                live[pc] = new
+                changed = True
+    return tuple(live), tuple(w for _, w in pairs)
+
+
+def bits(mask: int) -> list[int]:
+    """Indices of the set bits."""
+    out = []
+    while mask:
+        low = mask & -mask
+        out.append(low.bit_length() - 1)
+        mask ^= low
+    return out

@@ -1,0 +1,135 @@
+"""What a typed program returns: result trees, and several returns made one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .body import set_all
+from .planner_errors import PlanRefused
+from .steps import ExitStep, Result, ScalarReg
+from .values import Arr, Lazy, Map, Num, Seq, Static, Value
+
+
+def build_result(typer: Any) -> Result:
+    """The result tree of a typed program; its arrays become 'out' buffers."""
+    sites = typer.returns
+    if not sites:
+        raise PlanRefused("the program never returns", kind="control")
+    if len(sites) == 1 and not sites[0].conditional:
+        return _Tree(typer).result(sites[0].value)
+    # Several returns: each writes the same result cells before it leaves. Insert from the back, so that indices hold.
+    cell = _cell_like(typer, [site.value for site in sites])
+    by_steps: dict[int, list[Any]] = {}
+    for site in sites:
+        by_steps.setdefault(id(site.steps), []).append(site)
+    for group in by_steps.values():
+        for site in sorted(group, key=lambda s: s.index, reverse=True):
+            typer.steps, outer = [], typer.steps
+            _assign(typer, cell, site.value)
+            if not site.conditional:
+                typer.steps.append(ExitStep())
+            new, typer.steps = typer.steps, outer
+            site.steps[site.index:site.index] = new
+    return _Tree(typer).result(cell)
+
+
+def _cell_like(typer: Any, values: list[Value]) -> Value:
+    first = values[0]
+    if all(isinstance(v, Num) for v in values):
+        nums: list[Any] = values
+        if any(v.python != first.python or v.dtype != first.dtype for v in nums):  # type: ignore[union-attr]
+            raise PlanRefused("returns of different types", kind="return-type")
+        if all(v.is_constant for v in nums) and len({repr(v.constant) for v in nums}) == 1:
+            return first
+        reg = ScalarReg(first.native, "result")  # type: ignore[union-attr]
+        if reg.dtype == "i64":
+            reg.expr = typer.facts.new_register("result")
+        return Num(reg.expr if reg.expr is not None else reg, first.dtype, first.python, cell=reg)  # type: ignore[union-attr]
+    if all(isinstance(v, Arr) for v in values):
+        arrays: list[Any] = values
+        for v in arrays:
+            if v.dtype != first.dtype or v.ndim != first.ndim:  # type: ignore[union-attr]
+                raise PlanRefused("returns of different dtypes or ranks", kind="return-type")
+            if not all(typer.facts.is_equal(x, y) for x, y in zip(v.shape, first.shape, strict=True)):  # type: ignore[union-attr]
+                raise PlanRefused("returns of different shapes, chosen by a value", kind="return-type")
+            if v.view.buffer.kind == "arg":
+                raise PlanRefused("a value test chooses whether an argument is returned", kind="return-type")
+        return typer.new_temp(first.shape, first.dtype)  # type: ignore[no-any-return, union-attr]
+    if all(isinstance(v, Seq) for v in values):
+        seqs: list[Any] = values
+        if any(v.kind != first.kind or len(v.items) != len(first.items) for v in seqs):  # type: ignore[union-attr]
+            raise PlanRefused("returns of different structure", kind="return-type")
+        return Seq([_cell_like(typer, list(column)) for column in zip(*(v.items for v in seqs), strict=True)],
+                   first.kind)  # type: ignore[union-attr]
+    if all(isinstance(v, Static) for v in values) and all(v.value == first.value for v in values):  # type: ignore[union-attr]
+        return first
+    raise PlanRefused("returns of different kinds", kind="return-type")
+
+
+def _assign(typer: Any, cell: Value, value: Value) -> None:
+    if isinstance(cell, Num):
+        if cell.cell is not None:
+            set_all(typer.steps, [(cell.cell, typer._operand_as(value, cell))])
+    elif isinstance(cell, Arr):
+        typer.write_view(cell, value)
+    elif isinstance(cell, Seq):
+        for a, b in zip(cell.items, value.items, strict=True):  # type: ignore[union-attr]
+            _assign(typer, a, b)
+
+
+class _Tree:
+    def __init__(self, typer: Any) -> None:
+        self.typer = typer
+        self.done: dict[int, Result] = {}
+
+    def result(self, value: Value) -> Result:
+        """The result of one value; the same array twice is the same object twice."""
+        if isinstance(value, Arr):
+            return self._array(value)
+        if isinstance(value, Num):
+            if value.row >= 0 and value.python == "":
+                return Result("arg", row=value.row)
+            return Result("scalar", operand=value.operand, dtype=value.dtype, python=value.python)
+        if isinstance(value, Static):
+            if value.value is None or isinstance(value.value, (str, bool)):
+                return Result("const", value=value.value)
+            raise PlanRefused("this kind of value is not returned by a plan", kind="return-type")
+        if isinstance(value, Lazy):
+            return Result("arg", row=value.row)
+        if isinstance(value, Seq):
+            return Result(value.kind, items=tuple(map(self.result, value.items)))
+        if isinstance(value, Map):
+            return Result("dict", items=tuple(map(self.result, value.items.values())), keys=tuple(value.items))
+        raise PlanRefused("this kind of value is not returned by a plan", kind="return-type")
+
+    def _array(self, value: Arr) -> Result:
+        if value.row >= 0:
+            return Result("arg", row=value.row)
+        found = self.done.get(id(value))
+        if found is not None:
+            return found
+        view = value.view
+        buffer = view.buffer
+        if buffer in self.typer.read_only:
+            value = self._copied(value)
+            view, buffer = value.view, value.view.buffer
+        if buffer.kind == "temp":
+            if buffer.home is None or not all(e.is_entry for e in buffer.home.shape):
+                raise PlanRefused("a result whose extent is known only while the program runs", kind="runtime-extent")
+            buffer.kind = "out"
+        if buffer.kind == "out" and buffer.home is not None and view.is_same(buffer.home):
+            out = Result("new", view=view)
+        else:
+            if not all(e.is_entry for e in (*view.shape, *view.strides, view.offset)):
+                raise PlanRefused("a returned view known only while the program runs", kind="runtime-extent")
+            out = Result("view", view=view)
+        self.done[id(value)] = out
+        return out
+
+    def _copied(self, value: Arr) -> Arr:
+        site = self.typer.returns[0]
+        if site.conditional:
+            raise PlanRefused("an array that another name may share is returned", kind="alias")
+        if any(buffer.kind == "arg" for buffer in self.typer.read_only):
+            raise PlanRefused("an array that may be an argument is returned", kind="alias")
+        return value
