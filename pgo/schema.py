@@ -20,7 +20,7 @@ function, with STEM = `file_stem(qualname)`:
     STEM.msbc              the program
     STEM.signatures.json   {"version": 1, "function": qualname, "digest": the program's digest,
                             "options": decorated options that change code, "shapes": {parameter: "b d"},
-                            "planned": [buckets as planning wrote them, so that it knows an edited one], "dropped": [...],
+                            "planned": [buckets as planning wrote them: others are hand edits], "dropped": [...],
                             "signatures": [{"rows": [...], "symbols": [...], "sample": {symbol: extent or stride},
                                             "shapes": [[extents..., calls], ...]}, ...]}
 
@@ -145,8 +145,9 @@ class Recordings:
 
     def to_bytes(self) -> bytes:
         """The file's bytes, one signature a line so that a difference is readable."""
-        head = {"version": SIDE_VERSION, "function": self.function, "digest": self.digest, "options": dict(self.options),
-                "shapes": dict(self.shapes), "planned": list(self.planned), "dropped": list(self.dropped)}
+        head = {"version": SIDE_VERSION, "function": self.function, "digest": self.digest,
+                "options": dict(self.options), "shapes": dict(self.shapes), "planned": list(self.planned),
+                "dropped": list(self.dropped)}
         parts = [json.dumps(s.to_json(), sort_keys=True, separators=(",", ":")) for s in self.signatures]
         return (json.dumps(head, sort_keys=True)[:-1] + ', "signatures": [\n' + ",\n".join(parts) + "\n]}\n").encode()
 
@@ -425,7 +426,8 @@ class _Reader:
         if node.id != "sequence":
             lo = hi = self._bound(node, key)
         elif len(node.value) != 2:
-            raise self.fail(node, key, f"a range has two bounds, not {len(node.value)}", "write [lo, hi], both included")
+            raise self.fail(node, key, f"a range has two bounds, not {len(node.value)}",
+                            "write [lo, hi], both included")
         else:
             lo, hi = (self._bound(item, key) for item in node.value)
             if lo > hi:

@@ -1,0 +1,290 @@
+"""Pure: observed shapes and limits -> the kernels worth building.
+
+A group holds the shapes that one plan serves: one function, one signature, one set of facts, no branch threshold
+inside. Its widest candidate fixes only what never varied and spans the rest; since ranged kernels lose almost nothing
+on CPUs, that one usually serves every shape. Narrower candidates fix further symbols to one extent each, where a
+compiler that knows the extent gains something. Which are worth a kernel is weighted coverage: the expected time saved
+is submodular.
+
+Source: greedy choice by saving with lazy re-evaluation (Minoux 1978), within 1 - 1/e of the best choice (Nemhauser,
+Wolsey, Fisher 1978). Where one symbol varies it is exact: the narrow candidates are disjoint, so their savings add up.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Protocol
+
+from ..vm.errors import PlanError
+from .schema import UNBOUNDED, Bucket
+
+_MOST_TUPLES = 64  # narrow candidates of one set of fixed symbols: the most expensive ones
+
+
+@dataclass(frozen=True)
+class Point:
+    """One observed joint shape: extents by short name in the group's order, calls, and the time of one on the tape."""
+
+    extents: tuple[int, ...]
+    calls: int
+    time_ns: float
+
+
+@dataclass(frozen=True)
+class Group:
+    """Shapes that one plan serves. names: short names; cells: (lo, hi) of each, which no bucket may leave.
+
+    holds: whether extents (by short name) keep the plan's facts; elements: of the largest array, by extents;
+    cheap: share of a call spent outside products and convolutions, where constants help (0.0 to 1.0).
+    """
+
+    function: str
+    signature: int
+    names: tuple[str, ...]
+    cells: tuple[tuple[int, int], ...]
+    points: tuple[Point, ...]
+    holds: Callable[[Mapping[str, int]], bool] = lambda values: True
+    elements: Callable[[Mapping[str, int]], int] = lambda values: 0
+    cheap: float = 0.5
+
+    def values(self, point: Point) -> dict[str, int]:
+        """The point's extents by short name."""
+        return dict(zip(self.names, point.extents, strict=True))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a bundle may cost. bytes and seconds are of all kernels at one CPU level; min_gain: 0.02 is two per cent."""
+
+    max_kernels: int = 32
+    max_bytes: int = 4 << 20
+    max_build_s: float = 120.0
+    min_gain: float = 0.02
+    kernel_bytes: int = 6_000
+    kernel_build_s: float = 0.12
+
+    def kernels(self) -> int:
+        """How many kernels all limits together allow."""
+        return min(self.max_kernels, self.max_bytes // self.kernel_bytes, int(self.max_build_s / self.kernel_build_s))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel that could be built: its box over one group, and which of the group's points lie in it."""
+
+    group: int
+    box: Mapping[str, tuple[int, int]]
+    members: tuple[int, ...]
+    fixed: tuple[str, ...] = ()  # symbols that vary in the group and are exact here; empty for the widest
+
+    def text(self) -> str:
+        """The box as it stands in the file."""
+        return Bucket(self.box).text()
+
+
+class CostModel(Protocol):
+    """Time of a call relative to the tape (1.0)."""
+
+    def ratio(self, group: Group, candidate: Candidate, point: Point) -> float:
+        """Expected time of `point` in the candidate's kernel, as a share of the tape's."""
+
+
+class PriorModel:
+    """What to expect before anything was measured.
+
+    A bundle's kernel saves a fifth of a tape's time whatever its ranges; knowing extents helps only cheap chains over
+    small arrays (constants add 0-2% to products). Measuring replaces these figures.
+    """
+
+    ranged = 0.80
+    exact = 0.16
+    small_elements = 1024
+
+    def ratio(self, group: Group, candidate: Candidate, point: Point) -> float:
+        """See CostModel."""
+        varying = sum(1 for lo, hi in candidate.box.values() if lo != hi) + len(candidate.fixed)
+        known = len(candidate.fixed) / varying if varying else 0.0
+        small = self.small_elements / (self.small_elements + group.elements(group.values(point)))
+        return self.ranged - self.exact * known * small * group.cheap
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A chosen kernel: gains are speed-ups over its points (1.25 is a quarter faster), as the model expects them."""
+
+    candidate: Candidate
+    saving_ns: float  # of all recorded calls together
+    over_wider: float
+    over_tape: float
+    calls: int  # recorded calls inside the box
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What `choose_kernels` answers. tape_ns, expected_ns: of all points; curve: (saving, newly served calls) in order.
+
+    next_choice: what one kernel more would buy (None: nothing worth it).
+    """
+
+    choices: tuple[Choice, ...]
+    next_choice: Choice | None
+    tape_ns: float
+    expected_ns: float
+    served_calls: int
+    calls: int
+    curve: tuple[tuple[float, int], ...] = field(default=())
+
+
+# --- candidates -----------------------------------------------------------------------------------------------------
+
+def propose(groups: Sequence[Group]) -> list[Candidate]:
+    """Candidates of all groups: for each, the widest box, then boxes with some symbols exact; no empty ones."""
+    found: list[Candidate] = []
+    for index, group in enumerate(groups):
+        if group.points:
+            found.append(_widest(index, group))
+            found += _narrow(index, group)
+    return found
+
+
+def _widest(index: int, group: Group) -> Candidate:
+    box: dict[str, tuple[int, int]] = {}
+    for axis, name in enumerate(group.names):
+        seen = {p.extents[axis] for p in group.points}
+        box[name] = (min(seen), max(seen))
+    for axis, name in enumerate(group.names):
+        box[name] = _widen(group, box, name, group.cells[axis])
+    return Candidate(index, box, tuple(range(len(group.points))))
+
+
+def _widen(group: Group, box: Mapping[str, tuple[int, int]], name: str, cell: tuple[int, int]) -> tuple[int, int]:
+    """A range rounded outwards, where the plan's facts still hold: down to 1, up to a power of two.
+
+    Traffic of tomorrow reaches a little further than today's sample, and a wider range costs a ranged kernel nothing.
+    """
+    lo, hi = box[name]
+    if lo == hi:
+        return lo, hi
+    corners = [{n: span[side] for n, span in box.items()} for side in (0, 1)]
+    down, up = max(min(lo, 1), cell[0]), min(1 << (hi - 1).bit_length(), cell[1])
+    if all(group.holds({**c, name: down}) for c in corners):
+        lo = down
+    if all(group.holds({**c, name: up}) for c in corners):
+        hi = up
+    return lo, hi
+
+
+def _narrow(index: int, group: Group) -> list[Candidate]:
+    varying = [a for a in range(len(group.names)) if len({p.extents[a] for p in group.points}) > 1]
+    found: list[Candidate] = []
+    for size in range(1, len(varying) + 1 if len(varying) <= 3 else 2):
+        for axes in combinations(varying, size):
+            members: dict[tuple[int, ...], list[int]] = {}
+            for i, point in enumerate(group.points):
+                members.setdefault(tuple(point.extents[a] for a in axes), []).append(i)
+            heavy = {key: sum(_weight(group.points[i]) for i in inside) for key, inside in members.items()}
+            ranked = sorted(members.items(), key=lambda item: (-heavy[item[0]], item[0]))
+            for key, inside in ranked[:_MOST_TUPLES]:
+                box = {}
+                for a, name in enumerate(group.names):
+                    seen = [group.points[i].extents[a] for i in inside]
+                    box[name] = (min(seen), max(seen))
+                fixed = tuple(group.names[a] for a in axes)
+                if size < len(varying) and all(lo == hi for lo, hi in box.values()):
+                    continue  # the same box as with more symbols fixed
+                assert all(box[group.names[a]] == (v, v) for a, v in zip(axes, key, strict=True))
+                found.append(Candidate(index, box, tuple(inside), fixed))
+    return found
+
+
+def _weight(point: Point) -> float:
+    return point.calls * point.time_ns
+
+
+# --- choosing -------------------------------------------------------------------------------------------------------
+
+def choose_kernels(groups: Sequence[Group], candidates: Iterable[Candidate], model: CostModel, limits: Limits,
+                   kept: Sequence[Candidate] = ()) -> Selection:
+    """The kernels that save most expected time under the limits; kept ones come first and count against them.
+
+    A kernel is taken only if it saves `min_gain` of the time that its own calls take without it.
+    Raises PlanError when the limits allow no kernel at all.
+    """
+    budget = limits.kernels()
+    if budget < 1:
+        raise PlanError(f"the limits allow no kernel: {limits.max_kernels} kernels, {limits.max_bytes:,} bytes, "
+                        f"{limits.max_build_s:g} s of building")
+    cost = [[p.time_ns for p in g.points] for g in groups]
+    served = [[False] * len(g.points) for g in groups]
+    tape_ns = sum(p.calls * p.time_ns for g in groups for p in g.points)
+
+    def rate(candidate: Candidate) -> Choice:
+        group = groups[candidate.group]
+        saving = before = after = tape = 0.0
+        calls = 0
+        for i in candidate.members:
+            point = group.points[i]
+            new = point.time_ns * model.ratio(group, candidate, point)
+            before += point.calls * cost[candidate.group][i]
+            after += point.calls * min(new, cost[candidate.group][i])
+            tape += point.calls * point.time_ns
+            calls += point.calls
+        saving = before - after
+        return Choice(candidate, saving, before / after if after else 1.0, tape / after if after else 1.0, calls)
+
+    def take(choice: Choice) -> int:
+        group, fresh = groups[choice.candidate.group], 0
+        for i in choice.candidate.members:
+            point = group.points[i]
+            new = point.time_ns * model.ratio(group, choice.candidate, point)
+            cost[choice.candidate.group][i] = min(new, cost[choice.candidate.group][i])
+            if not served[choice.candidate.group][i]:
+                served[choice.candidate.group][i] = True
+                fresh += point.calls
+        return fresh
+
+    choices: list[Choice] = []
+    curve: list[tuple[float, int]] = []
+    for candidate in kept:
+        choice = rate(candidate)
+        curve.append((choice.saving_ns, take(choice)))
+        choices.append(choice)
+    heap: list[tuple[float, int, int, Choice]] = []
+    for order, candidate in enumerate(candidates):
+        choice = rate(candidate)
+        heapq.heappush(heap, (-choice.saving_ns, order, len(choices), choice))
+    next_choice = None
+    while heap:
+        _, order, age, choice = heapq.heappop(heap)
+        if age != len(choices):  # something was chosen since: rate it anew
+            choice = rate(choice.candidate)
+            heapq.heappush(heap, (-choice.saving_ns, order, len(choices), choice))
+            continue
+        if choice.saving_ns <= 0 or choice.over_wider < 1 + limits.min_gain:
+            continue
+        if len(choices) >= budget:
+            next_choice = choice
+            break
+        curve.append((choice.saving_ns, take(choice)))
+        choices.append(choice)
+    expected = sum(p.calls * c for g, costs in zip(groups, cost, strict=True)
+                   for p, c in zip(g.points, costs, strict=True))
+    return Selection(tuple(choices), next_choice, tape_ns, expected,
+                     sum(p.calls for g, flags in zip(groups, served, strict=True)
+                         for p, flag in zip(g.points, flags, strict=True) if flag),
+                     sum(p.calls for g in groups for p in g.points), tuple(curve))
+
+
+def by_priority(choices: Iterable[Choice]) -> list[Choice]:
+    """Narrow kernels before wide ones (dispatch takes the first that holds), then by extents."""
+    def volume(box: Mapping[str, tuple[int, int]]) -> float:
+        size = 1.0
+        for lo, hi in box.values():
+            size *= min(hi, UNBOUNDED) - lo + 1
+        return size
+
+    return sorted(choices, key=lambda c: (-len(c.candidate.fixed), volume(c.candidate.box),
+                                          sorted(c.candidate.box.items())))
