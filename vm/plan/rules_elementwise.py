@@ -1,0 +1,508 @@
+"""Elementwise rules: operators and ufuncs on arrays and NumPy scalars, dtypes decided by NumPy itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from .body import NestBody, result_dtype, wrap
+from .extents import Expr
+from .planner_errors import PlanRefused
+from .python_arithmetic import python_binary, python_compare, python_negative
+from .signature import DTYPE_NAMES, NUMPY_DTYPES
+from .steps import Literal, Nest, NestOut, ScalarReg
+from .typed import NONE, RULES, Typer, attribute, rule
+from .values import COMPUTE, Arr, Map, Num, Seq, Static, Value, python_bool, python_float
+
+# ufunc -> scalar operation on the dtype that NumPy's loop computes in
+DIRECT = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "floor_divide": "floordiv",
+    "remainder": "mod", "fmod": "fmod", "power": "pow", "negative": "neg", "positive": "mov", "absolute": "abs",
+    "fabs": "abs", "sign": "sign", "square": "square", "sqrt": "sqrt", "cbrt": "cbrt", "reciprocal": "reciprocal",
+    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2", "log10": "log10",
+    "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan", "arcsin": "arcsin", "arccos": "arccos",
+    "arctan": "arctan", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "arcsinh": "arcsinh", "arccosh": "arccosh",
+    "arctanh": "arctanh", "arctan2": "arctan2", "hypot": "hypot", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+    "rint": "rint", "copysign": "copysign", "logaddexp": "logaddexp", "maximum": "maximum", "minimum": "minimum",
+    "fmax": "fmax", "fmin": "fmin", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le",
+    "greater": "gt", "greater_equal": "ge", "logical_not": "not", "logical_and": "and", "logical_or": "or",
+    "logical_xor": "xor", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "invert": "invert",
+    "left_shift": "shl", "right_shift": "shr", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite",
+    "signbit": "signbit", "conjugate": "mov",
+}
+# on bool operands these loops are logic
+_ON_BOOL = {"add": "or", "multiply": "and", "absolute": "mov", "positive": "mov", "invert": "not", "square": "and"}
+_LOGICAL = ("logical_not", "logical_and", "logical_or", "logical_xor")
+_INTEGER_ROUNDING = ("floor", "ceil", "trunc", "rint")
+_PYTHON_TYPES = {"int": int, "float": float}
+
+
+@lru_cache(maxsize=4096)
+def resolve_dtypes(ufunc: str, operands: tuple[object, ...]) -> tuple[str, ...]:
+    """Memory dtypes (operands, result) of the loop that NumPy would run, by NEP 50. Raises PlanRefused."""
+    function = getattr(np, ufunc)
+    try:
+        found = function.resolve_dtypes((*operands, *([None] * function.nout)))
+    except TypeError as error:
+        raise PlanRefused(f"np.{ufunc}: {error}", kind="ufunc-types") from None
+    names = [DTYPE_NAMES.get(dtype) for dtype in found]
+    if any(n is None or n not in COMPUTE for n in names):
+        raise PlanRefused(f"np.{ufunc} computes in {found[-1]}, which is not planned", kind="dtype")
+    return tuple(names)  # type: ignore[arg-type]
+
+
+def weak_dtype(value: Value) -> object:
+    """What `resolve_dtypes` takes for a value: a dtype, or a Python type for a weak scalar."""
+    if isinstance(value, Arr):
+        return NUMPY_DTYPES[value.dtype]
+    if isinstance(value, Num):
+        return _PYTHON_TYPES.get(value.python) or NUMPY_DTYPES[value.dtype]
+    raise PlanRefused("a value that is neither array nor scalar is computed with", kind="operand")
+
+
+def check_weak(value: Value, dtype: str) -> None:
+    """A Python int that meets a small integer dtype must fit it (NumPy raises OverflowError)."""
+    if isinstance(value, Num) and value.python == "int" and dtype[0] in "iu":
+        info = np.iinfo(NUMPY_DTYPES[dtype])
+        assert isinstance(value.operand, Expr)
+        lo, hi = value.operand.bounds()
+        if dtype != "i64" and (lo < info.min or hi > info.max):
+            raise PlanRefused("a Python int may not fit the array's dtype", kind="int-range")
+
+
+Expression = Callable[[Any, list[Any]], Any]
+
+
+def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Expression,
+                out: Arr | None = None, mask: Arr | None = None) -> Value:
+    """Compute expression(body, slots) at each point of the operands' broadcast shape; result of memory `dtype`.
+
+    Without any axis the result is a NumPy scalar, as NumPy returns it.
+    """
+    if dtype not in COMPUTE:
+        raise PlanRefused(f"dtype {dtype} is not planned", kind="dtype")
+    arrays = [v for v in operands if isinstance(v, Arr)]
+    shape = t.broadcast(*(a.shape for a in arrays)) if arrays else ()
+    if out is not None or mask is not None:
+        shape = shape if out is None else t.broadcast(shape, out.shape)
+    if not shape and out is None:
+        body = t.scalar_body()
+        slots = [t.scalar_slot(body, t.load(v) if isinstance(v, Arr) else v) for v in operands]
+        slot = expression(body, slots)
+        if isinstance(slot, ScalarReg) and slot.expr is not None:
+            return Num(slot.expr, dtype)
+        if isinstance(slot, Expr) and slot.value is None:
+            return Num(slot, dtype)
+        if isinstance(slot, Expr):
+            return Num(Literal(slot.const, "i64"), dtype)
+        return Num(slot, dtype)
+    nest = NestBody()
+    slots = [t.slot(nest, v, shape) for v in operands]
+    slot = nest.cast(expression(nest, slots), COMPUTE[dtype])
+    result = t.new_temp(shape, dtype)
+    number, ops = nest.number(slot), nest.finish()
+    t.emit(Nest(result.shape, nest.inputs, ops, [NestOut(number, "store", result.view)], t.pc))
+    return result
+
+
+def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: Value | None = None) -> Value:
+    """A ufunc call with NumPy's promotion."""
+    if all(isinstance(v, Num) and v.python for v in operands):  # np.exp(2.0): float64 scalars
+        operands = [as_numpy(t, v) for v in operands]  # type: ignore[arg-type]
+    dtypes = resolve_dtypes(name, tuple(map(weak_dtype, operands)))
+    for value, dtype in zip(operands, dtypes, strict=False):
+        check_weak(value, dtype)
+    if name == "power" and dtypes[0][0] in "iu":
+        exponent = operands[1]
+        if not (isinstance(exponent, Num) and exponent.is_constant and exponent.constant >= 0):
+            raise PlanRefused("an integer power whose exponent may be negative", kind="int-power")
+    value = elementwise(t, operands, dtypes[-1], ufunc_expression(name, dtypes, operands))
+    if isinstance(out, Static) and out.value is None and where is None:
+        return value
+    return into_out(t, value, out, where)
+
+
+def as_numpy(t: Typer, value: Num) -> Num:
+    """A Python scalar as the NumPy scalar that np.asarray makes of it."""
+    body = t.scalar_body()
+    slot = t.scalar_slot(body, value)
+    return Num(slot, value.dtype)  # type: ignore[arg-type]
+
+
+def into_out(t: Typer, value: Value, out: Value, where: Value | None) -> Value:
+    """Store a ufunc's value into its `out=` array, where `where=` holds."""
+    if isinstance(out, Seq) and len(out.items) == 1:
+        out = out.items[0]
+    if not isinstance(out, Arr):
+        raise PlanRefused("where= without an out= array leaves elements undefined", kind="ufunc-where")
+    dtype = value.dtype  # type: ignore[union-attr]
+    if not np.can_cast(NUMPY_DTYPES[dtype], NUMPY_DTYPES[out.dtype], "same_kind"):
+        raise PlanRefused("out= of a dtype that NumPy refuses", kind="ufunc-types")
+    mask = where if isinstance(where, Arr) else None
+    if mask is not None and mask.dtype != "bool":
+        raise PlanRefused("where= that is no bool array", kind="ufunc-where")
+    t.write_view(out, value, mask)
+    return out
+
+
+def ufunc_expression(name: str, dtypes: tuple[str, ...], operands: list[Value]) -> Expression:
+    """The scalar expression of a ufunc's loop over memory dtypes (operands..., result)."""
+    loop = dtypes[0] if len(dtypes) == 2 else dtypes[0] if dtypes[0] == dtypes[1] else None
+    if loop is None:
+        raise PlanRefused(f"np.{name} mixes {dtypes[0]} and {dtypes[1]}", kind="dtype")
+
+    def expression(body: Any, slots: list[Any]) -> Any:
+        if name in _LOGICAL:
+            slots = [truth(body, s) for s in slots]
+            return body.op(DIRECT[name], "bool", *slots)
+        native = COMPUTE[loop]
+        slots = [body.cast(s, native) for s in slots]
+        if name == "power":
+            fast = power_by_constant(body, native, slots, operands[1])
+            if fast is not None:
+                return wrap(body, fast, dtypes[-1])
+        if native == "bool" and name in _ON_BOOL:
+            if name == "square":
+                return body.op("and", "bool", slots[0], slots[0])
+            return body.op(_ON_BOOL[name], "bool", *slots)
+        if native in ("i32", "i64") and name in _INTEGER_ROUNDING:
+            return slots[0]
+        op = DIRECT[name]
+        result = body.op(op, native, *slots)
+        return result if result_dtype(op, native) == "bool" and native != "bool" else wrap(body, result, dtypes[-1])
+
+    return expression
+
+
+def power_by_constant(body: Any, native: str, slots: list[Any], exponent: Value) -> Any:
+    """x ** k for the constants that NumPy or exact products serve without pow; None for others."""
+    if not (isinstance(exponent, Num) and exponent.is_constant):
+        return None
+    k, x = exponent.constant, slots[0]
+    if k == 2:
+        return body.op("mul", native, x, x)
+    if k == 1:
+        return x
+    if k == 0:
+        return body.const(1.0 if native[0] == "f" else 1, native)
+    if native[0] == "f" and k == 0.5:
+        return body.op("sqrt", native, x)
+    if native[0] == "f" and k == -1:
+        return body.op("reciprocal", native, x)
+    if k in (3, 4):
+        square = body.op("mul", native, x, x)
+        return body.op("mul", native, square, x if k == 3 else square)
+    return None
+
+
+def truth(body: Any, slot: Any) -> Any:
+    """x != 0 as bool."""
+    dtype = body.dtype(slot)
+    if dtype == "bool":
+        return slot
+    return body.op("ne", dtype, slot, body.const(0.0 if dtype[0] == "f" else 0, dtype))
+
+
+# --- registration -----------------------------------------------------------------------------------------------------
+
+def given(value: Value | None) -> bool:
+    """Whether an optional argument was given."""
+    return value is not None and not (isinstance(value, Static) and (value.value is None or value.value is ...))
+
+
+def _register(name: str) -> None:
+    arity = getattr(np, name).nin
+
+    def ufunc_rule(t: Typer, *args: Value) -> Value:
+        operands, rest = list(args[:arity]), args[arity:]
+        out = rest[0] if rest and given(rest[0]) else NONE
+        where = rest[1] if len(rest) > 1 else None
+        if isinstance(where, Num) and where.is_constant and where.constant:
+            where = None
+        if len(rest) > 2 and any(given(v) and not (isinstance(v, Static) and v.value == "same_kind")
+                                 for v in rest[2:]):
+            raise PlanRefused(f"np.{name} with casting= or dtype= is not planned", kind="ufunc-dtype")
+        if any(isinstance(v, (Seq, Map)) for v in operands):
+            raise PlanRefused(f"np.{name} of a list", kind="array-like")
+        return ufunc(t, name, operands, out, where)
+
+    RULES[f"np.{name}"] = ufunc_rule
+
+
+for _name in DIRECT:
+    _register(_name)
+
+_OPERATORS = {"op.add": "add", "op.sub": "subtract", "op.mul": "multiply", "op.truediv": "divide",
+              "op.floordiv": "floor_divide", "op.mod": "remainder", "op.pow": "power", "op.lshift": "left_shift",
+              "op.rshift": "right_shift", "op.and": "bitwise_and", "op.or": "bitwise_or", "op.xor": "bitwise_xor"}
+
+
+def _is_python(value: Value) -> bool:
+    return isinstance(value, Num) and value.python != ""
+
+
+def _operator(op: str, name: str) -> None:
+    def binary(t: Typer, a: Value, b: Value) -> Value:
+        if _is_python(a) and _is_python(b):
+            return python_binary(t, op, a, b)  # type: ignore[arg-type]
+        if op in ("op.add", "op.mul"):
+            joined = _sequence_operator(t, op, a, b)
+            if joined is not None:
+                return joined
+        return ufunc(t, name, [a, b])
+    RULES[op] = binary
+
+
+def _sequence_operator(t: Typer, op: str, a: Value, b: Value) -> Value | None:
+    if op == "op.add" and t.is_sequence(a) and t.is_sequence(b):
+        kinds = {v.kind for v in (a, b) if isinstance(v, Seq)}
+        if len(kinds) == 1:
+            return Seq([*t.children(a), *t.children(b)], kinds.pop())
+    if op == "op.mul" and isinstance(a, Seq) and _is_python(b):
+        return Seq(list(a.items) * max(t.known_int(b), 0), a.kind)
+    return None
+
+
+for _op, _name in _OPERATORS.items():
+    _operator(_op, _name)
+
+
+@rule("op.neg")
+def negative(t: Typer, a: Value) -> Value:
+    if isinstance(a, Num) and a.python:
+        return python_negative(t, a)
+    return ufunc(t, "negative", [a])
+
+
+@rule("op.pos")
+def positive(t: Typer, a: Value) -> Value:
+    if isinstance(a, Num) and a.python and a.python != "bool":
+        return a
+    return ufunc(t, "positive", [a])
+
+
+@rule("op.invert")
+def invert(t: Typer, a: Value) -> Value:
+    if isinstance(a, Num) and a.python == "int":
+        return python_binary(t, "op.sub", python_negative(t, a), t.constant(1))  # type: ignore[arg-type]
+    return ufunc(t, "invert", [a])
+
+
+_COMPARISONS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
+                ">=": "greater_equal"}
+
+
+@rule("compare")
+def compare_values(t: Typer, op: str, a: Value, b: Value) -> Value:  # type: ignore[misc]
+    if op in ("is", "is not"):
+        return _identity(op, a, b)
+    if op in ("in", "not in"):
+        return _membership(t, op, a, b)
+    if _is_python(a) and _is_python(b):
+        return python_compare(t, op, a, b)  # type: ignore[arg-type]
+    if isinstance(a, Static) or isinstance(b, Static):
+        if op in ("==", "!=") and isinstance(a, Static) and isinstance(b, Static):
+            return python_bool((a.value == b.value) == (op == "=="))
+        if op in ("==", "!=") and not isinstance(a, Arr) and not isinstance(b, Arr):
+            return python_bool(op == "!=")
+        raise PlanRefused("a comparison with a value that is no number", kind="operand")
+    if t.is_sequence(a) and t.is_sequence(b) and op in ("==", "!="):
+        x, y = t.children(a), t.children(b)
+        equal = len(x) == len(y)
+        for u, v in zip(x, y, strict=False):
+            side = t.truth(compare_values(t, "==", u, v))
+            if not isinstance(side, bool):
+                raise PlanRefused("sequences compared by run-time values", kind="operand")
+            equal = equal and side
+        return python_bool(equal == (op == "=="))
+    return ufunc(t, _COMPARISONS[op], [a, b])
+
+
+def _identity(op: str, a: Value, b: Value) -> Value:
+    if isinstance(a, Static) and isinstance(b, Static):
+        same = a.value is b.value
+    elif isinstance(a, Static) or isinstance(b, Static):
+        same = False
+    elif isinstance(a, Num) and isinstance(b, Num) and a.python == b.python == "bool" and a.is_constant and b.is_constant:
+        same = a.constant == b.constant
+    else:
+        raise PlanRefused("identity of values", kind="operand")
+    return python_bool(same == (op == "is"))
+
+
+def _membership(t: Typer, op: str, a: Value, b: Value) -> Value:
+    if isinstance(b, Arr):
+        raise PlanRefused("`in` on an array", kind="operand")
+    found = False
+    for item in t.children(b):
+        side = t.truth(compare_values(t, "==", a, item))
+        if not isinstance(side, bool):
+            raise PlanRefused("`in` decided by run-time values", kind="operand")
+        found = found or side
+    return python_bool(found == (op == "in"))
+
+
+@rule("op.not")
+def logical_not(t: Typer, a: Value) -> Value:
+    side = t.truth(a)
+    if isinstance(side, bool):
+        return python_bool(not side)
+    body = t.scalar_body()
+    if isinstance(side, Expr):
+        slot = body.op("eq", "i64", side, body.const(0, "i64"))
+    else:
+        slot = body.op("not", "bool", side)
+    return Num(slot, "bool", "bool")  # type: ignore[arg-type]
+
+
+@rule("inplace")
+def inplace(t: Typer, op: str, a: Value, b: Value) -> Value:  # type: ignore[misc]
+    """a OP= b: an array is written, everything else is rebound."""
+    if not isinstance(a, Arr):
+        if isinstance(a, Seq) and a.kind == "list":
+            if op == "op.add":
+                a.items.extend(t.children(b))
+                return a
+            raise PlanRefused("this in-place operator on a list", kind="operand")
+        return RULES[op](t, a, b)
+    value = RULES[op](t, a, b)
+    if not isinstance(value, (Arr, Num)):
+        raise PlanRefused("an in-place result that is no array", kind="operand")
+    if not np.can_cast(NUMPY_DTYPES[value.dtype], NUMPY_DTYPES[a.dtype], "same_kind"):
+        raise PlanRefused("an in-place operator whose result NumPy refuses to cast", kind="ufunc-types")
+    if isinstance(value, Arr) and (value.ndim != a.ndim or not all(
+            t.facts.ask_equal(x, y) for x, y in zip(value.shape, a.shape, strict=True))):
+        raise PlanRefused("an in-place operator that does not broadcast", kind="shape-error")
+    t.write_view(a, value)
+    return a
+
+
+@rule("np.where")
+def where(t: Typer, cond: Value, x: Value | None = None, y: Value | None = None) -> Value:
+    if x is None or y is None or not given(x) or not given(y):
+        raise PlanRefused("np.where with one argument", kind="kernel:np.where1")
+    if all(_is_python(v) for v in (x, y)):
+        x, y = as_numpy(t, x), as_numpy(t, y)  # type: ignore[arg-type]
+    dtype = common_dtype([x, y])
+
+    def expression(body: Any, slots: list[Any]) -> Any:
+        native = COMPUTE[dtype]
+        return body.op("select", native, truth(body, slots[0]), body.cast(slots[1], native), body.cast(slots[2], native))
+
+    result = elementwise(t, [cond, x, y], dtype, expression)
+    return result if isinstance(result, Arr) else as_array(t, result)
+
+
+def common_dtype(values: list[Value]) -> str:
+    """np.result_type of values, weak Python scalars included."""
+    strong = [NUMPY_DTYPES[v.dtype] for v in values if isinstance(v, (Arr, Num)) and not _is_python(v)]
+    weak: list[Any] = [{"int": 0, "float": 0.0, "bool": True}[v.python] for v in values
+                       if isinstance(v, Num) and v.python]
+    try:
+        name = DTYPE_NAMES.get(np.result_type(*strong, *weak))
+    except TypeError as error:
+        raise PlanRefused(str(error), kind="ufunc-types") from None
+    if name is None or name not in COMPUTE:
+        raise PlanRefused("a common dtype that is not planned", kind="dtype")
+    for v in values:
+        check_weak(v, name)
+    return name
+
+
+def as_array(t: Typer, value: Value) -> Arr:
+    """A value as an array: scalars become arrays with no axes."""
+    if isinstance(value, Arr):
+        return value
+    if not isinstance(value, Num):
+        raise PlanRefused("a value that is neither array nor scalar", kind="array-like")
+    out = t.new_temp((), value.dtype)
+    t.write_view(out, value)
+    return out
+
+
+@rule("np.clip", "arr.clip")
+def clip(t: Typer, a: Value, *args: Value) -> Value:
+    lo = args[0] if len(args) > 0 else NONE
+    hi = args[1] if len(args) > 1 else NONE
+    if len(args) > 3:  # np.clip(a, min=, max=)
+        lo = args[3] if given(args[3]) else lo
+        hi = args[4] if len(args) > 4 and given(args[4]) else hi
+    out = args[2] if len(args) > 2 else NONE
+    value = a
+    if given(lo) and given(hi):
+        # np.clip is one ufunc over (a, lo, hi): the common dtype decides
+        dtype = common_dtype([a, lo, hi])
+        native = COMPUTE[dtype]
+
+        def both(body: Any, slots: list[Any]) -> Any:
+            x, low, high = (body.cast(s, native) for s in slots)
+            return body.op("minimum", native, body.op("maximum", native, x, low), high)
+        value = elementwise(t, [a, lo, hi], dtype, both)
+    elif given(lo):
+        value = ufunc(t, "maximum", [a, lo])
+    elif given(hi):
+        value = ufunc(t, "minimum", [a, hi])
+    return into_out(t, value, out, None) if given(out) else value
+
+
+@rule("np.round", "np.around", "arr.round")
+def round_(t: Typer, a: Value, decimals: Value = NONE, out: Value = NONE) -> Value:
+    if given(decimals) and t.known_int(decimals) != 0 or given(out):
+        raise PlanRefused("rounding to decimals", kind="kernel:np.round")
+    if isinstance(a, (Arr, Num)) and a.dtype[0] in "iu":
+        return a if isinstance(a, Num) else t.copy(a)
+    return ufunc(t, "rint", [a])
+
+
+@rule("np.degrees", "np.rad2deg")
+def degrees(t: Typer, x: Value) -> Value:
+    return _scaled(t, x, 180.0 / np.pi)
+
+
+@rule("np.radians", "np.deg2rad")
+def radians(t: Typer, x: Value) -> Value:
+    return _scaled(t, x, np.pi / 180.0)
+
+
+def _scaled(t: Typer, x: Value, factor: float) -> Value:
+    dtype = resolve_dtypes("sqrt", (weak_dtype(x),))[0]
+    if dtype == "f32":
+        factor = float(np.float32(factor))
+    return elementwise(t, [x], dtype, lambda body, s: body.op(
+        "mul", dtype, body.cast(s[0], dtype), body.const(factor, dtype)))
+
+
+@rule("arr.astype")
+def astype(t: Typer, a: Value, dtype: Value, *rest: Value) -> Value:
+    name = t.numpy_dtype(dtype)
+    if rest and any(given(v) and not (isinstance(v, Static) and v.value in ("K", "C", "unsafe"))
+                    and not (isinstance(v, Num) and v.is_constant and v.constant) for v in rest):
+        raise PlanRefused("astype with these arguments", kind="kernel:arr.astype")
+    value = elementwise(t, [a], name, lambda body, s: cast_to(body, s[0], name))
+    return as_array(t, value) if isinstance(a, Arr) and not isinstance(value, Arr) else value
+
+
+def cast_to(body: Any, slot: Any, memory: str) -> Any:
+    """A slot converted as astype would: small integers truncate."""
+    if memory in ("i8", "i16", "u8", "u16") and body.dtype(slot) == "i64":
+        return wrap(body, body.cast(slot, "i32"), memory)
+    slot = body.cast(slot, COMPUTE[memory])
+    return wrap(body, slot, memory)
+
+
+@attribute("real")
+def real(t: Typer, a: Value) -> Value:
+    return a
+
+
+@attribute("dtype")
+def dtype_attribute(t: Typer, a: Value) -> Value:
+    return Static(NUMPY_DTYPES[a.dtype])  # type: ignore[union-attr]
+
+
+def float_constant(value: float) -> Num:
+    """A Python float."""
+    return python_float(value)
