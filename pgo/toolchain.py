@@ -1,0 +1,126 @@
+"""The C compiler and Cython: the only place of prebake that starts other programs.
+
+A build needs a GCC or a Clang. Our flags come after those of the environment (CFLAGS, CPPFLAGS, LDFLAGS), so that they
+add to ours and never take -O3 or the floating-point rules away. Outputs hold no path and no time.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..vm.errors import ConfigError, InternalError
+
+INCLUDE = Path(__file__).resolve().parent.parent / "templates" / "include"
+# The oldest Python whose stable ABI the bundles use; one file serves all later ones.
+LIMITED_API = "0x030B0000"
+ABI3_SUFFIX = ".abi3.so"
+
+# Nothing assumes away NaN, infinities or signed zero; products of a + b * c are fused only where written.
+SEMANTIC_FLAGS = ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing")
+_SHARED = ("-std=gnu11", "-fPIC", "-shared", "-O3", *SEMANTIC_FLAGS, "-fvisibility=hidden", "-pipe", "-w")
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A C compiler: its command, its version line, and whether it is Clang."""
+
+    command: tuple[str, ...]
+    version: str
+    is_clang: bool
+
+    def flags(self, level_flags: Sequence[str], level: str) -> list[str]:
+        """Everything but file names, in order: environment, ours, the CPU level's."""
+        extra = shlex.split(os.environ.get("CPPFLAGS", "")) + shlex.split(os.environ.get("CFLAGS", ""))
+        flags = [*extra, *_SHARED, *level_flags, f'-DPB_LEVEL="{level}"', f"-DPy_LIMITED_API={LIMITED_API}"]
+        if not self.is_clang:
+            flags.append("-fno-semantic-interposition")
+        return flags
+
+    def compile(self, source: Path, output: Path, flags: Sequence[str]) -> None:
+        """Compile and link one C file into a shared object. Raises InternalError with the compiler's own words."""
+        folder = source.parent
+        command = [*self.command, *flags, f"-ffile-prefix-map={folder}=.", "-I", str(INCLUDE),
+                   "-I", sysconfig.get_path("include"), source.name, "-o", str(output.resolve()),
+                   "-Wl,--build-id=none", "-Wl,-s", *shlex.split(os.environ.get("LDFLAGS", "")), "-lm"]
+        done = _run(command, folder)
+        if done.returncode:
+            raise InternalError(f"the C compiler failed on generated code\n  command   {shlex.join(command)}\n"
+                                f"  says      {_tail(done.stderr)}")
+
+
+def find_toolchain() -> Toolchain:
+    """The compiler that CC names, or the first of gcc, clang, cc. Raises ConfigError where there is none."""
+    wanted = os.environ.get("CC", "")
+    candidates = [wanted] if wanted else ["gcc", "clang", "cc"]
+    for name in candidates:
+        command = tuple(shlex.split(name))
+        if not command or shutil.which(command[0]) is None:
+            continue
+        done = _run([*command, "--version"], None)
+        if done.returncode == 0 and done.stdout.strip():
+            first = done.stdout.splitlines()[0].strip()
+            return Toolchain(command, first, "clang" in done.stdout.lower())
+    raise ConfigError(
+        f"no C compiler: {wanted!r} cannot be run" if wanted else "no C compiler: none of gcc, clang, cc is on the PATH",
+        key="CC", hint="install gcc or clang, or set CC; for a wheel without kernels: `[tool.prebake] pure = true`")
+
+
+def compile_cython(source: Path) -> Path:
+    """The C file that Cython makes of a `.pyx` file, beside it. Raises ConfigError without Cython, InternalError on faults."""
+    try:
+        import Cython
+    except ImportError as error:
+        raise ConfigError("building a bundle needs Cython", key="Cython", hint='pip install "prebake[build]"') from error
+    output = source.with_suffix(".c")
+    command = [sys.executable, "-m", "cython", "-3", "--module-name", source.stem, source.name, "-o", output.name]
+    done = _run(command, source.parent)
+    if done.returncode or not output.exists():
+        raise InternalError(f"Cython {Cython.__version__} failed on the bundle's module\n"
+                            f"  says      {_tail(done.stderr or done.stdout)}")
+    return output
+
+
+def cython_version() -> str:
+    """Cython's version, or '' where it is not installed."""
+    try:
+        from Cython import __version__
+    except ImportError:
+        return ""
+    return str(__version__)
+
+
+def run_python(module: str, args: Sequence[str], *, timeout_seconds: float) -> tuple[int, str]:
+    """Exit code and output of `python -m module args` in a process of its own (a negative code: a signal)."""
+    try:
+        done = subprocess.run([sys.executable, "-m", module, *args], capture_output=True, text=True, check=False,
+                              timeout=timeout_seconds, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    except subprocess.TimeoutExpired:
+        return 124, f"no answer within {timeout_seconds:.0f} seconds"
+    return done.returncode, done.stdout + done.stderr
+
+
+def machine() -> str:
+    """The architecture that is built for: 'x86_64', 'aarch64', ..."""
+    return platform.machine().lower()
+
+
+def _run(command: Sequence[str], folder: Path | None) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "LC_ALL": "C", "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", "315532800")}
+    try:
+        return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=env)
+    except OSError as error:
+        return subprocess.CompletedProcess(command, 127, "", str(error))
+
+
+def _tail(text: str, lines: int = 12) -> str:
+    kept = text.strip().splitlines()
+    return "\n            ".join(kept[:lines]) or "nothing"

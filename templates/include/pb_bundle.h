@@ -1,0 +1,280 @@
+/* What a bundle's nests need beside the scalar operations: addresses, index checks, block reductions.
+ *
+ * A reduction along the inner axis keeps a state `pb_<reduce>_<dtype>`, fed block by block: `_begin`, `_block(state, values, count[,
+ * position of the first value])`, `_end`. Blocks are summed by several vectors of lanes and a tree; the sums of blocks are
+ * added in double for float32 and with compensation for float64: at least as exact as pairwise summation.
+ */
+#ifndef PB_BUNDLE_H
+#define PB_BUNDLE_H
+#include <stdint.h>
+#include <string.h>
+
+#include "pb_abi.h"
+#include "pb_scalar.h"
+
+#define PB_BLOCK 256 /* elements that are staged at a time (pgo/codegen_nest.py BLOCK) */
+
+#ifndef PB_VECTOR_BYTES
+#if defined(__AVX512F__)
+#define PB_VECTOR_BYTES 64
+#elif defined(__AVX2__) && defined(__FMA__)
+#define PB_VECTOR_BYTES 32
+#else
+#define PB_VECTOR_BYTES 16
+#endif
+#endif
+
+#define PB_BUNDLE_INLINE static inline __attribute__((always_inline, unused))
+#define PB_BUNDLE_SHARED static __attribute__((noinline, unused))
+
+/* Elements in memory, at any alignment: `pb_at_f32(address)` is an lvalue. */
+#define PB_MEMORY_AT(D) typedef pb_##D pb_mem_##D __attribute__((aligned(1), may_alias));
+PB_MEMORY_AT(bool) PB_MEMORY_AT(i8) PB_MEMORY_AT(i16) PB_MEMORY_AT(i32) PB_MEMORY_AT(i64) PB_MEMORY_AT(u8) PB_MEMORY_AT(u16)
+PB_MEMORY_AT(u32) PB_MEMORY_AT(f16) PB_MEMORY_AT(f32) PB_MEMORY_AT(f64)
+#define pb_at_bool(p) (*(pb_mem_bool *)(p))
+#define pb_at_i8(p) (*(pb_mem_i8 *)(p))
+#define pb_at_i16(p) (*(pb_mem_i16 *)(p))
+#define pb_at_i32(p) (*(pb_mem_i32 *)(p))
+#define pb_at_i64(p) (*(pb_mem_i64 *)(p))
+#define pb_at_u8(p) (*(pb_mem_u8 *)(p))
+#define pb_at_u16(p) (*(pb_mem_u16 *)(p))
+#define pb_at_u32(p) (*(pb_mem_u32 *)(p))
+#define pb_at_f16(p) (*(pb_mem_f16 *)(p))
+#define pb_at_f32(p) (*(pb_mem_f32 *)(p))
+#define pb_at_f64(p) (*(pb_mem_f64 *)(p))
+
+/* End of a run that cannot go on; its value is what `run` returns. */
+PB_BUNDLE_SHARED int pb_stop(pb_frame *frame, int32_t code, int32_t position) {
+    frame->trap_code = code;
+    frame->trap_pos = position;
+    return 1;
+}
+
+/* An index that lies outside [-extent, extent), and the wrapping of one inside. */
+PB_BUNDLE_INLINE int pb_is_outside(int64_t index, int64_t extent) {
+    return (uint64_t)index + (uint64_t)extent >= 2 * (uint64_t)extent;
+}
+PB_BUNDLE_INLINE int64_t pb_wrap(int64_t index, int64_t extent) { return index < 0 ? index + extent : index; }
+
+/* Floor division and modulo of the integer program; a division by zero is guarded before and yields 0. */
+PB_BUNDLE_INLINE int64_t pb_int_floordiv(int64_t a, int64_t b) {
+    if (b == 0) return 0;
+    if (b == -1) return (int64_t)(0 - (uint64_t)a);
+    const int64_t q = a / b;
+    return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+PB_BUNDLE_INLINE int64_t pb_int_mod(int64_t a, int64_t b) {
+    if (b == 0 || b == -1) return 0;
+    const int64_t r = a % b;
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+#define PB_LANES_OF(T) ((int64_t)(PB_VECTOR_BYTES / sizeof(T)))
+
+/* pb_lanes_<name>_<dtype>: one block combined by four vectors of lanes, then by a tree. */
+#define PB_DEFINE_LANES(name, T, D, OP)                                                             \
+    PB_BUNDLE_SHARED T pb_lanes_##name##_##D(const T *p, int64_t n, T identity) {                     \
+        typedef T pb_v __attribute__((vector_size(PB_VECTOR_BYTES), aligned(sizeof(T)), may_alias)); \
+        enum { W = PB_VECTOR_BYTES / sizeof(T) };                                                   \
+        T total = identity;                                                                         \
+        int64_t i = 0;                                                                              \
+        if (n >= W) {                                                                               \
+            T s[W] __attribute__((aligned(PB_VECTOR_BYTES)));                                       \
+            pb_v a = *(const pb_v *)p;                                                              \
+            i = W;                                                                                  \
+            if (n >= 4 * W) {                                                                       \
+                pb_v b = *(const pb_v *)(p + W), c = *(const pb_v *)(p + 2 * W);                    \
+                pb_v d = *(const pb_v *)(p + 3 * W);                                                \
+                for (i = 4 * W; i + 4 * W <= n; i += 4 * W) {                                       \
+                    a = a OP * (const pb_v *)(p + i);                                               \
+                    b = b OP * (const pb_v *)(p + i + W);                                           \
+                    c = c OP * (const pb_v *)(p + i + 2 * W);                                       \
+                    d = d OP * (const pb_v *)(p + i + 3 * W);                                       \
+                }                                                                                   \
+                a = (a OP b)OP(c OP d);                                                             \
+            }                                                                                       \
+            for (; i + W <= n; i += W) a = a OP * (const pb_v *)(p + i);                            \
+            memcpy(s, &a, sizeof s);                                                                \
+            for (int w = W / 2; w; w /= 2)                                                          \
+                for (int l = 0; l < w; l++) s[l] = s[l] OP s[l + w];                                \
+            total = s[0];                                                                           \
+        }                                                                                           \
+        for (; i < n; i++) total = total OP p[i];                                                   \
+        return total;                                                                               \
+    }
+
+PB_DEFINE_LANES(sum, float, f32, +)
+PB_DEFINE_LANES(sum, double, f64, +)
+PB_DEFINE_LANES(sum, int32_t, i32, +)
+PB_DEFINE_LANES(sum, int64_t, i64, +)
+PB_DEFINE_LANES(prod, float, f32, *)
+PB_DEFINE_LANES(prod, double, f64, *)
+PB_DEFINE_LANES(prod, int32_t, i32, *)
+PB_DEFINE_LANES(prod, int64_t, i64, *)
+
+/* pb_lanes_<max|min>_<dtype>: the extremum of a block of at least one value; *nan is set when there is a NaN. */
+#define PB_DEFINE_EXTREMUM(name, T, D, I, CMP)                                                      \
+    PB_BUNDLE_SHARED T pb_lanes_##name##_##D(const T *p, int64_t n, int *nan) {                       \
+        typedef T pb_v __attribute__((vector_size(PB_VECTOR_BYTES), aligned(sizeof(T)), may_alias)); \
+        typedef I pb_m __attribute__((vector_size(PB_VECTOR_BYTES), aligned(sizeof(T)), may_alias)); \
+        enum { W = PB_VECTOR_BYTES / sizeof(T) };                                                   \
+        T best = p[0];                                                                              \
+        int any = best != best;                                                                     \
+        int64_t i = 0;                                                                              \
+        if (n >= W) {                                                                               \
+            pb_v a = *(const pb_v *)p, b = a;                                                       \
+            pb_m bad = a != a, take;                                                                \
+            for (i = W; i + 2 * W <= n; i += 2 * W) {                                               \
+                const pb_v x = *(const pb_v *)(p + i), y = *(const pb_v *)(p + i + W);              \
+                take = x CMP a;                                                                     \
+                a = (pb_v)(((pb_m)x & take) | ((pb_m)a & ~take));                                   \
+                take = y CMP b;                                                                     \
+                b = (pb_v)(((pb_m)y & take) | ((pb_m)b & ~take));                                   \
+                bad |= (x != x) | (y != y);                                                         \
+            }                                                                                       \
+            for (; i + W <= n; i += W) {                                                            \
+                const pb_v x = *(const pb_v *)(p + i);                                              \
+                take = x CMP a;                                                                     \
+                a = (pb_v)(((pb_m)x & take) | ((pb_m)a & ~take));                                   \
+                bad |= x != x;                                                                      \
+            }                                                                                       \
+            T s[2 * W];                                                                             \
+            I m[W];                                                                                 \
+            memcpy(s, &a, sizeof a);                                                                \
+            memcpy(s + W, &b, sizeof b);                                                            \
+            memcpy(m, &bad, sizeof m);                                                              \
+            best = s[0];                                                                            \
+            for (int l = 0; l < 2 * W; l++) best = s[l] CMP best ? s[l] : best;                     \
+            for (int l = 0; l < W; l++) any |= m[l] != 0;                                           \
+        }                                                                                           \
+        for (; i < n; i++) {                                                                        \
+            best = p[i] CMP best ? p[i] : best;                                                     \
+            any |= p[i] != p[i];                                                                    \
+        }                                                                                           \
+        *nan |= any;                                                                                \
+        return best;                                                                                \
+    }
+
+PB_DEFINE_EXTREMUM(max, float, f32, int32_t, >)
+PB_DEFINE_EXTREMUM(max, double, f64, int64_t, >)
+PB_DEFINE_EXTREMUM(max, int32_t, i32, int32_t, >)
+PB_DEFINE_EXTREMUM(max, int64_t, i64, int64_t, >)
+PB_DEFINE_EXTREMUM(max, uint8_t, bool, int8_t, >)
+PB_DEFINE_EXTREMUM(min, float, f32, int32_t, <)
+PB_DEFINE_EXTREMUM(min, double, f64, int64_t, <)
+PB_DEFINE_EXTREMUM(min, int32_t, i32, int32_t, <)
+PB_DEFINE_EXTREMUM(min, int64_t, i64, int64_t, <)
+PB_DEFINE_EXTREMUM(min, uint8_t, bool, int8_t, <)
+
+/* --- states --------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    double total;
+} pb_sum_f32;
+PB_BUNDLE_INLINE void pb_sum_begin_f32(pb_sum_f32 *s) { s->total = 0; }
+PB_BUNDLE_INLINE void pb_sum_block_f32(pb_sum_f32 *s, const float *p, int64_t n) {
+    s->total += pb_lanes_sum_f32(p, n, 0);
+}
+PB_BUNDLE_INLINE float pb_sum_end_f32(const pb_sum_f32 *s) { return (float)s->total; }
+
+typedef struct {
+    double total, rest;
+} pb_sum_f64;
+PB_BUNDLE_INLINE void pb_sum_begin_f64(pb_sum_f64 *s) { s->total = s->rest = 0; }
+PB_BUNDLE_INLINE void pb_sum_block_f64(pb_sum_f64 *s, const double *p, int64_t n) {
+    const double x = pb_lanes_sum_f64(p, n, 0), t = s->total + x, back = t - s->total;
+    s->rest += (s->total - (t - back)) + (x - back);
+    s->total = t;
+}
+PB_BUNDLE_INLINE double pb_sum_end_f64(const pb_sum_f64 *s) { /* the rest is NaN where the total is infinite */
+    return s->total - s->total == 0 ? s->total + s->rest : s->total;
+}
+
+#define PB_DEFINE_FOLD(name, T, D, IDENTITY, OP)                                            \
+    typedef struct {                                                                        \
+        T total;                                                                            \
+    } pb_##name##_##D;                                                                      \
+    PB_BUNDLE_INLINE void pb_##name##_begin_##D(pb_##name##_##D *s) { s->total = IDENTITY; }   \
+    PB_BUNDLE_INLINE void pb_##name##_block_##D(pb_##name##_##D *s, const T *p, int64_t n) {  \
+        s->total = s->total OP pb_lanes_##name##_##D(p, n, IDENTITY);                       \
+    }                                                                                       \
+    PB_BUNDLE_INLINE T pb_##name##_end_##D(const pb_##name##_##D *s) { return s->total; }
+
+PB_DEFINE_FOLD(sum, int32_t, i32, 0, +)
+PB_DEFINE_FOLD(sum, int64_t, i64, 0, +)
+PB_DEFINE_FOLD(prod, float, f32, 1, *)
+PB_DEFINE_FOLD(prod, double, f64, 1, *)
+PB_DEFINE_FOLD(prod, int32_t, i32, 1, *)
+PB_DEFINE_FOLD(prod, int64_t, i64, 1, *)
+
+#define PB_DEFINE_BEST(name, T, D, IDENTITY, CMP, NAN_VALUE)                                    \
+    typedef struct {                                                                            \
+        T best;                                                                                 \
+        int nan;                                                                                \
+    } pb_##name##_##D;                                                                          \
+    PB_BUNDLE_INLINE void pb_##name##_begin_##D(pb_##name##_##D *s) {                             \
+        s->best = IDENTITY;                                                                     \
+        s->nan = 0;                                                                             \
+    }                                                                                           \
+    PB_BUNDLE_INLINE void pb_##name##_block_##D(pb_##name##_##D *s, const T *p, int64_t n) {      \
+        const T best = pb_lanes_##name##_##D(p, n, &s->nan);                                    \
+        s->best = best CMP s->best ? best : s->best;                                            \
+    }                                                                                           \
+    PB_BUNDLE_INLINE T pb_##name##_end_##D(const pb_##name##_##D *s) { return s->nan ? NAN_VALUE : s->best; } \
+    typedef struct {                                                                            \
+        T best;                                                                                 \
+        int64_t at;                                                                             \
+    } pb_arg##name##_##D;                                                                       \
+    /* Whether v replaces the best so far: the first NaN wins, then the first extremum. */      \
+    PB_BUNDLE_INLINE int pb_arg##name##_takes_##D(T v, T best, int64_t at) {                      \
+        return (at < 0) | (v CMP best) | ((v != v) & (best == best));                           \
+    }                                                                                           \
+    PB_BUNDLE_INLINE void pb_arg##name##_begin_##D(pb_arg##name##_##D *s) {                       \
+        s->best = 0;                                                                            \
+        s->at = -1;                                                                             \
+    }                                                                                           \
+    PB_BUNDLE_SHARED void pb_arg##name##_block_##D(pb_arg##name##_##D *s, const T *p, int64_t n, int64_t first) { \
+        int nan = 0;                                                                            \
+        const T best = pb_lanes_##name##_##D(p, n, &nan);                                       \
+        if (s->at >= 0 && s->best != s->best) return;                                           \
+        if (nan) {                                                                              \
+            for (int64_t i = 0; i < n; i++)                                                     \
+                if (p[i] != p[i]) {                                                             \
+                    s->best = p[i];                                                             \
+                    s->at = first + i;                                                          \
+                    return;                                                                     \
+                }                                                                               \
+        } else if (s->at < 0 || best CMP s->best) {                                             \
+            int64_t i = 0;                                                                      \
+            while (p[i] != best) i++;                                                           \
+            s->best = best;                                                                     \
+            s->at = first + i;                                                                  \
+        }                                                                                       \
+    }                                                                                           \
+    PB_BUNDLE_INLINE int64_t pb_arg##name##_end_##D(const pb_arg##name##_##D *s) { return s->at; }
+
+PB_DEFINE_BEST(max, float, f32, -__builtin_inff(), >, __builtin_nanf(""))
+PB_DEFINE_BEST(max, double, f64, -__builtin_inf(), >, __builtin_nan(""))
+PB_DEFINE_BEST(max, int32_t, i32, INT32_MIN, >, 0)
+PB_DEFINE_BEST(max, int64_t, i64, INT64_MIN, >, 0)
+PB_DEFINE_BEST(max, uint8_t, bool, 0, >, 0)
+PB_DEFINE_BEST(min, float, f32, __builtin_inff(), <, __builtin_nanf(""))
+PB_DEFINE_BEST(min, double, f64, __builtin_inf(), <, __builtin_nan(""))
+PB_DEFINE_BEST(min, int32_t, i32, INT32_MAX, <, 0)
+PB_DEFINE_BEST(min, int64_t, i64, INT64_MAX, <, 0)
+PB_DEFINE_BEST(min, uint8_t, bool, 1, <, 0)
+
+typedef struct {
+    uint8_t value;
+} pb_any_bool, pb_all_bool;
+PB_BUNDLE_INLINE void pb_any_begin_bool(pb_any_bool *s) { s->value = 0; }
+PB_BUNDLE_INLINE void pb_all_begin_bool(pb_all_bool *s) { s->value = 1; }
+PB_BUNDLE_INLINE void pb_any_block_bool(pb_any_bool *s, const uint8_t *p, int64_t n) {
+    if (!s->value) s->value = memchr(p, 1, (size_t)n) != NULL;
+}
+PB_BUNDLE_INLINE void pb_all_block_bool(pb_all_bool *s, const uint8_t *p, int64_t n) {
+    if (s->value) s->value = memchr(p, 0, (size_t)n) == NULL;
+}
+PB_BUNDLE_INLINE uint8_t pb_any_end_bool(const pb_any_bool *s) { return s->value; }
+PB_BUNDLE_INLINE uint8_t pb_all_end_bool(const pb_all_bool *s) { return s->value; }
+#endif
