@@ -43,7 +43,10 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter: default is a constant index, or -1. kind: 0 positional or keyword, 1 keyword only, 2 positional only."""
+    """A parameter: default is a constant index, or -1.
+
+    kind: 0 positional or keyword, 1 keyword only, 2 positional only.
+    """
 
     name: str
     default: int = -1
@@ -149,7 +152,7 @@ class Program:
         check_program(self)
 
     def disassemble(self) -> str:
-        """The program as text, each group of instructions under its source line; `asm.assemble` reads it back."""
+        """The program as text, each group of instructions under its source line; `assembler.assemble` reads it back."""
         from .asm import disassemble
 
         return disassemble(self)

@@ -13,11 +13,11 @@ Decoding never trusts a count: a count is compared with the bytes that are left 
 from __future__ import annotations
 
 import struct
+from _blake2 import blake2b
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from _blake2 import blake2b
 
 from ..dtypes import dtype_from_name
 
