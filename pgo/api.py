@@ -26,7 +26,7 @@ def plan(profile: object, output: str | os.PathLike[str] | None = None, *, max_k
 def build(buckets: object, output: str | os.PathLike[str], **options: object) -> Path:
     """Build the bundle of a `buckets.yaml` (a path, or what `plan` answered) into the folder `output`; returns it.
 
-    options: see `prebake.pgo.build.build` (targets, allow_stale, jobs, ...). Raises ConfigError, PlanError, BundleError.
+    options: see `prebake.pgo.build.build` (targets, allow_stale, jobs, ...). Raises ConfigError, PlanError.
     """
     from .build import build as _build
 

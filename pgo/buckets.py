@@ -57,12 +57,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a bundle may cost. bytes and seconds are of all kernels at one CPU level; min_gain: 0.02 is two per cent."""
+    """What a bundle may cost. bytes and seconds are of all kernels at one CPU level.
+
+    min_gain: share of its own calls' time that a kernel must save (0.02 is two per cent); min_share: share of all
+    calls' time that one must save which only makes faster what a wider one serves already.
+    """
 
     max_kernels: int = 32
     max_bytes: int = 4 << 20
     max_build_s: float = 120.0
     min_gain: float = 0.02
+    min_share: float = 0.002
     kernel_bytes: int = 6_000
     kernel_build_s: float = 0.12
 
@@ -145,8 +150,8 @@ def propose(groups: Sequence[Group]) -> list[Candidate]:
     found: list[Candidate] = []
     for index, group in enumerate(groups):
         if group.points:
-            found.append(_widest(index, group))
-            found += _narrow(index, group)
+            widest = _widest(index, group)
+            found += [widest, *_narrow(widest, group)]
     return found
 
 
@@ -177,7 +182,8 @@ def _widen(group: Group, box: Mapping[str, tuple[int, int]], name: str, cell: tu
     return lo, hi
 
 
-def _narrow(index: int, group: Group) -> list[Candidate]:
+def _narrow(widest: Candidate, group: Group) -> list[Candidate]:
+    """Boxes with one to all of the varying symbols fixed; the others keep the widest range, which costs nothing."""
     varying = [a for a in range(len(group.names)) if len({p.extents[a] for p in group.points}) > 1]
     found: list[Candidate] = []
     for size in range(1, len(varying) + 1 if len(varying) <= 3 else 2):
@@ -188,15 +194,9 @@ def _narrow(index: int, group: Group) -> list[Candidate]:
             heavy = {key: sum(_weight(group.points[i]) for i in inside) for key, inside in members.items()}
             ranked = sorted(members.items(), key=lambda item: (-heavy[item[0]], item[0]))
             for key, inside in ranked[:_MOST_TUPLES]:
-                box = {}
-                for a, name in enumerate(group.names):
-                    seen = [group.points[i].extents[a] for i in inside]
-                    box[name] = (min(seen), max(seen))
-                fixed = tuple(group.names[a] for a in axes)
-                if size < len(varying) and all(lo == hi for lo, hi in box.values()):
-                    continue  # the same box as with more symbols fixed
-                assert all(box[group.names[a]] == (v, v) for a, v in zip(axes, key, strict=True))
-                found.append(Candidate(index, box, tuple(inside), fixed))
+                fixed = {group.names[a]: (v, v) for a, v in zip(axes, key, strict=True)}
+                box = {name: fixed.get(name, span) for name, span in widest.box.items()}
+                found.append(Candidate(widest.group, box, tuple(inside), tuple(fixed)))
     return found
 
 
@@ -264,6 +264,8 @@ def choose_kernels(groups: Sequence[Group], candidates: Iterable[Candidate], mod
             heapq.heappush(heap, (-choice.saving_ns, order, len(choices), choice))
             continue
         if choice.saving_ns <= 0 or choice.over_wider < 1 + limits.min_gain:
+            continue
+        if choice.candidate.fixed and choice.saving_ns < limits.min_share * tape_ns:
             continue
         if len(choices) >= budget:
             next_choice = choice

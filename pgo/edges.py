@@ -50,7 +50,7 @@ def branch_edges(program: Program) -> dict[str, list[int]]:
             attribute = program.constants[values["name"]]
             meaning = ("shape", source[1]) if attribute == "shape" else ("path", f"{source[1]}.{attribute}")
         elif name == "TENSOR_SHAPE_REF" and isinstance(source, tuple) and source[0] == "path":
-            axis = values["axis"] - 0x10000 if values["axis"] >= 0x8000 else values["axis"]
+            axis = values["axis"]
             meaning = ("symbol", f"{source[1]}.shape[{axis}]") if axis >= 0 else None
         elif name == "VIEW_TENSOR":
             base, index = known.get(values["base"]), known.get(values["index"])

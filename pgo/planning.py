@@ -70,11 +70,12 @@ class Planned:
     def summary(self) -> str:
         """What the command prints: kernels, predicted hit rate, what the next kernel would buy."""
         chosen, total = self.selection, max(self.calls, 1)
-        lines = [f"{len(chosen.choices)} kernels for {len(self.functions)} functions, from {self.calls:,} calls"]
+        lines = [f"kernels: {len(chosen.choices)}, functions: {len(self.functions)}, recorded calls: {self.calls:,}"]
         for choice in sorted(chosen.choices, key=lambda c: -c.saving_ns):
             group = self.groups[choice.candidate.group]
+            wider = f"{choice.over_wider:.2f}x the next wider, " if choice.candidate.fixed else ""
             lines.append(f"  {group.function} {choice.candidate.text()}  {100 * choice.calls / total:.1f}% of calls, "
-                         f"{choice.over_wider:.2f}x the next wider, {choice.over_tape:.2f}x the tape")
+                         f"{wider}{choice.over_tape:.2f}x the tape")
         lines.append(f"predicted hit rate {100 * self.hit_rate:.1f}%, expected time "
                      f"{100 * chosen.expected_ns / (chosen.tape_ns or 1):.1f}% of the tape's"
                      f" ({'measured here' if self.measured else 'by the cost model, not measured'})")

@@ -1,0 +1,166 @@
+"""`check`: is a bundle whole, is it of today's source, does it still fit the traffic. Findings for CI, no exceptions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..vm.errors import BundleError, PlanError, PrebakeError
+from .profile import FunctionProfile, Profile, merge_paths, shape_text
+
+DEFAULT_MAX_MISS = 0.01
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong. kind: 'integrity', 'fit' (this machine), 'freshness' or 'drift'."""
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+@dataclass
+class Report:
+    """What `check` found; true when there is nothing. miss_rate: of the profile's calls, None without a profile."""
+
+    bundle: str
+    findings: list[Finding] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
+    kernels: int = 0
+    miss_rate: float | None = None
+    misses: list[tuple[str, int]] = field(default_factory=list)  # (function and shape, calls), the commonest first
+
+    def __bool__(self) -> bool:
+        return not self.findings
+
+    def add(self, kind: str, text: str) -> None:
+        """Note a finding."""
+        self.findings.append(Finding(kind, text))
+
+    def __str__(self) -> str:
+        lines = [f"{self.bundle}: {self.kernels} kernels of {len(self.functions)} functions"]
+        if self.miss_rate is not None:
+            lines.append(f"  {100 * self.miss_rate:.2f}% of the profile's calls miss the bundle")
+            lines += [f"    {calls:>10,}  {text}" for text, calls in self.misses[:10]]
+        lines += [f"  {finding}" for finding in self.findings] or ["  fine"]
+        return "\n".join(lines)
+
+
+def parse_share(value: float | str) -> float:
+    """0.01 for 0.01, "0.01" and "1%". Raises PlanError outside 0..1."""
+    text = str(value).strip()
+    try:
+        share = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise PlanError(f"'{value}' is no share: write 1% or 0.01")
+    return share
+
+
+def check_bundle(bundle: object, profile: object = None, max_miss: float | str | None = None) -> Report:
+    """Everything that is wrong with a bundle folder (or a loaded Bundle); see `Report`."""
+    limit = DEFAULT_MAX_MISS if max_miss is None else parse_share(max_miss)
+    folder = Path(os.fspath(getattr(bundle, "path", bundle)))  # type: ignore[arg-type]
+    report = Report(str(folder))
+    manifest = _read_manifest(folder, report)
+    if manifest is None:
+        return report
+    functions: Mapping[str, Any] = manifest["functions"]
+    report.functions = sorted(functions)
+    report.kernels = sum(len(plan["kernels"]) for f in functions.values() for plan in f["plans"])
+    for name in report.functions:
+        _check_sources(folder, name, functions[name], report)
+    if profile is not None:
+        _check_drift(functions, profile, limit, report)
+    return report
+
+
+def _read_manifest(folder: Path, report: Report) -> dict[str, Any] | None:
+    """The manifest, or None when the bundle is refused (the finding says why)."""
+    from ..vm.run.bundle import inspect_bundle
+
+    try:
+        return inspect_bundle(folder)
+    except BundleError as error:
+        kind = "fit" if error.reason in ("CPU_LEVEL", "STALE_STAMP") else "integrity"
+        report.add(kind, f"field {error.field}: built for {error.built}, here {error.here}; {error.fix}")
+    except OSError as error:
+        report.add("integrity", f"cannot be read ({error.strerror or error})")
+    return None
+
+
+def _check_sources(folder: Path, name: str, function: Mapping[str, Any], report: Report) -> None:
+    from .freshness import load_program, stale_sources
+
+    try:
+        program = load_program((folder / function["msbc"]).read_bytes(), function["program_digest"], name)
+    except (PrebakeError, OSError) as error:
+        report.add("integrity", str(error).replace("\n", "; "))
+        return
+    for line in stale_sources(program, [folder.parent, folder.parent.parent, folder.parent.parent.parent]):
+        report.add("freshness", f"{line}: build again")
+
+
+def _check_drift(functions: Mapping[str, Any], profile: object, limit: float, report: Report) -> None:
+    try:
+        seen = profile if isinstance(profile, Profile) else merge_paths(
+            [profile] if isinstance(profile, (str, os.PathLike)) else profile)  # type: ignore[arg-type]
+    except PlanError as error:
+        report.add("drift", str(error))
+        return
+    total = missed = 0
+    for name, recorded in sorted(seen.functions.items()):
+        total += recorded.calls
+        built = functions.get(name)
+        if built is None:
+            missed += recorded.calls
+            report.misses.append((f"{name} is not in the bundle", recorded.calls))
+        elif built["program_digest"] != recorded.digest:
+            missed += recorded.calls
+            report.add("freshness", f"the profile is of another program of '{name}': digest {recorded.digest[:16]}, "
+                                    f"the bundle has {built['program_digest'][:16]}")
+        else:
+            missed += _count_misses(name, built, recorded, report)
+    report.misses.sort(key=lambda item: (-item[1], item[0]))
+    report.miss_rate = missed / total if total else 0.0
+    if report.miss_rate > limit:
+        report.add("drift", f"{100 * report.miss_rate:.2f}% of the profile's calls miss, allowed are {100 * limit:g}%: "
+                            "plan and build with this profile")
+
+
+def _count_misses(name: str, built: Mapping[str, Any], recorded: FunctionProfile, report: Report) -> int:
+    missed = recorded.unplanned
+    if missed:
+        report.misses.append((f"{name}: calls without a plan", missed))
+    for signature in recorded.signatures.values():
+        rows = signature.signature.to_json()
+        plans = [plan for plan in built["plans"] if plan["rows"] == rows]
+        if not plans:
+            missed += signature.calls
+            report.misses.append((f"{name} ({signature.text()}): no kernel of this signature", signature.calls))
+            continue
+        buckets = [kernel["bucket"] for plan in plans for kernel in plan["kernels"]]
+        for extents, counts in signature.shapes.items():
+            values = dict(zip(signature.symbols, extents, strict=True))
+            if not any(_holds(bucket, values) for bucket in buckets):
+                missed += counts.calls
+                report.misses.append((f"{name} {shape_text(signature, extents)}", counts.calls))
+        if signature.other:  # their shapes are not known, so nothing can be claimed about them
+            missed += signature.other
+            report.misses.append((f"{name}: rare shapes that the recorder did not keep", signature.other))
+    return missed
+
+
+def _holds(bucket: Mapping[str, Any], values: Mapping[str, int]) -> bool:
+    for symbol, span in bucket.items():
+        lo, hi = span if isinstance(span, (list, tuple)) else (span, span)
+        if symbol in values and not lo <= values[symbol] <= hi:
+            return False
+    return True
