@@ -1,4 +1,4 @@
-"""The matrix product in C against NumPy: shapes, strides, transposes, batches, both dtypes, every level this host runs."""
+"""The matrix product in C against NumPy: shapes, strides, transposes, batches, both dtypes, every level."""
 
 from __future__ import annotations
 
@@ -106,8 +106,9 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("product")
     (folder / "product.c").write_text(SOURCE)
     target = folder / f"product-{level}.so"
-    subprocess.run([compiler, "-O3", "-Wall", "-Werror", "-Wno-psabi", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared",
-                    f"-march={level}", f"-I{INCLUDE}", "-o", str(target), str(folder / "product.c")], check=True)
+    flags = "-O3 -Wall -Werror -Wno-psabi -ffp-contract=off -fwrapv -fPIC -shared".split()
+    subprocess.run([compiler, *flags, f"-march={level}", f"-I{INCLUDE}", "-o", str(target), str(folder / "product.c")],
+                   check=True)
     if not runs_here(level):
         pytest.skip(f"compiles for {level}, which this host cannot run")
     yield Library(target)
@@ -138,7 +139,7 @@ def check(library: Library, a: np.ndarray, b: np.ndarray, bias: np.ndarray | Non
     guard = 12345.0
     whole = np.full([2 * extent + 4 for extent in shape], guard, dtype)
     if c_layout == "f":
-        whole = np.swapaxes(np.full((*[2 * e + 4 for e in batch], 2 * shape[-1] + 4, 2 * shape[-2] + 4), guard, dtype), -1, -2)
+        whole = np.swapaxes(np.full_like(np.swapaxes(whole, -1, -2), guard, order="C"), -1, -2)
     inside = tuple(slice(2, 2 + e) for e in shape)
     if c_layout == "strided":
         inside = tuple(slice(2, 2 + 2 * e, 2) for e in shape)
@@ -203,8 +204,8 @@ def test_long_k_is_blocked(library: Library, dtype: type) -> None:
         for left, right, packed in itertools.product("cf", "cf", (False, True)):
             bias = rng.standard_normal(n).astype(dtype)
             for c_layout in ("c", "strided"):
-                check(library, laid_out(rng, (m, k), dtype, left), laid_out(rng, (k, n), dtype, right), bias, True, packed,
-                      c_layout)
+                a, b = laid_out(rng, (m, k), dtype, left), laid_out(rng, (k, n), dtype, right)
+                check(library, a, b, bias, True, packed, c_layout)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -222,7 +223,8 @@ def test_batches(library: Library, dtype: type) -> None:
     rng = np.random.default_rng(5)
     cases = [((3,), (3,)), ((3,), ()), ((), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((4, 1, 2), (3, 1)), ((1,), (1,)),
              ((5, 0), (1,)), ((2, 3, 2), ())]
-    for (left, right), (m, n, k) in itertools.product(cases, ((1, 5, 4), (2, 3, 3), (6, 20, 7), (8, 40, 16), (3, 1, 9))):
+    shapes = ((1, 5, 4), (2, 3, 3), (6, 20, 7), (8, 40, 16), (3, 1, 9))
+    for (left, right), (m, n, k) in itertools.product(cases, shapes):
         for la, lb, lc in (("c", "c", "c"), ("f", "c", "strided"), ("rows", "f", "c"), ("c", "columns", "f")):
             a, b = laid_out(rng, (*left, m, k), dtype, la), laid_out(rng, (*right, k, n), dtype, lb)
             check(library, a, b, c_layout=lc)

@@ -81,12 +81,17 @@ PBP_NOINLINE int PBP_NAME(gemm_narrow)(const pb_gemm *g) {
 
 /* Rows [0, m) against one group of panels; cols < the tile's width, or a column stride: through a buffer. */
 PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t m, int64_t a_tile, const char *a,
-                                    char *c, int64_t c_rs, int64_t c_cs, int64_t cols, int direct) {
+                                    char *c, int64_t c_rs, int64_t c_cs, int64_t cols, int direct, int spread) {
     const int64_t count = pb_ceil_div(m, PBP_TILE_ROWS), base = m / count;
     int64_t extra = m % count;
+    const char *ahead = t->ahead;
+    const int64_t share = t->ahead_step / count; /* each tile fetches its part of the next panel */
+    if (spread) t->ahead_step = pb_ceil_div(t->ahead_step, count);
     PBP_REAL buffer[PBP_TILE_ROWS * PBP_PANEL] __attribute__((aligned(64)));
     for (int64_t i = 0, rows; i < m; i += rows) {
         rows = base + (extra-- > 0);
+        t->ahead = ahead;
+        if (spread) ahead += share * t->k;
         t->a = a;
         if (a_tile) { /* copied tiles: [k][rows] */
             t->a_cs = rows * PBP_SIZE;
@@ -135,7 +140,7 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
         for (int64_t m0 = 0; m0 < m; m0 += block_m) {
             const int64_t mc = pb_min_i64(m - m0, block_m);
             const char *a = g->a + m0 * g->a_rs + k0 * g->a_cs;
-            pb_tile t = {kc, a, g->a_rs, g->a_cs, 0, PBP_PANEL_ROW, 0, 0, 0, 0, 0, k0 > 0};
+            pb_tile t = {kc, a, g->a_rs, g->a_cs, 0, PBP_PANEL_ROW, 0, 0, 0, 0, 0, k0 > 0, 0, 0, 0, 0};
             if (copy_a) {
                 const int64_t count = pb_ceil_div(mc, PBP_TILE_ROWS), base = mc / count;
                 int64_t extra = mc % count;
@@ -180,6 +185,23 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
                                          g->b_cs, pb_scratch.b);
                     t.b = pb_scratch.b;
                 }
+                /* Prefetch: a single tile fetches its own panel and the start of the next; several share the next. */
+                const int spread = g->b_packed && mc > PBP_TILE_ROWS;
+                t.turn = kc;
+                t.ahead = t.b;
+                t.ahead_step = 0;
+                if (spread) {
+                    t.ahead = t.b + t.b_ps;
+                    t.ahead_step = PBP_PANEL_ROW;
+                } else if (g->b_packed) {
+                    if (kc > PBP_AHEAD) t.turn = kc - PBP_AHEAD;
+                    t.ahead = t.b + PBP_AHEAD * PBP_PANEL_ROW;
+                    t.ahead_step = PBP_PANEL_ROW;
+                    t.ahead_jump = t.b_ps - kc * PBP_PANEL_ROW;
+                } else if (g->b_cs == PBP_SIZE) {
+                    t.ahead = g->b + k0 * g->b_rs + (j + width) * PBP_SIZE;
+                    t.ahead_step = g->b_rs;
+                }
                 const int64_t cols = pb_min_i64(left, width);
                 const int full = cols == width || (tiles == PBP_NAME(tiles_1) && cols == PBP_LANES);
                 if (last && g->bias) {
@@ -193,9 +215,9 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
                 t.relu = last && g->relu;
                 char *c = g->c + m0 * g->c_rs + j0 * g->c_cs;
                 if (full && g->c_cs == PBP_SIZE)
-                    PBP_NAME(gemm_rows)(tiles, &t, mc, copy_a ? kc * PBP_SIZE : 0, a, c, g->c_rs, g->c_cs, cols, 1);
+                    PBP_NAME(gemm_rows)(tiles, &t, mc, copy_a ? kc * PBP_SIZE : 0, a, c, g->c_rs, g->c_cs, cols, 1, spread);
                 else
-                    PBP_NAME(gemm_rows)(tiles, &t, mc, copy_a ? kc * PBP_SIZE : 0, a, c, g->c_rs, g->c_cs, cols, 0);
+                    PBP_NAME(gemm_rows)(tiles, &t, mc, copy_a ? kc * PBP_SIZE : 0, a, c, g->c_rs, g->c_cs, cols, 0, spread);
             }
         }
     }

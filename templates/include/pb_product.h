@@ -25,20 +25,23 @@
 /* Rows of the largest tile: its accumulators, two vectors of b and a broadcast fill the register file. */
 #if PB_VECTOR_BYTES == 64
 #define PBP_TILE_ROWS 12
-#define PBP_PAIR_ROWS 6 /* up to this many rows take two panels at once */
+#define PBP_PAIR_ROWS 4 /* up to this many rows take two panels at once */
+#define PBP_AHEAD 64    /* rows of the panel to prefetch ahead */
 #define PB_PACK_LAYOUT "f32p32-f64p16-narrow4"
 #elif PB_VECTOR_BYTES == 32
 #define PBP_TILE_ROWS 6
 #define PBP_PAIR_ROWS 3
+#define PBP_AHEAD 32
 #define PB_PACK_LAYOUT "f32p16-f64p8-narrow4"
 #else
 #if defined(__aarch64__)
 #define PBP_TILE_ROWS 8
-#define PBP_PAIR_ROWS 6
+#define PBP_PAIR_ROWS 4
 #else
 #define PBP_TILE_ROWS 4
 #define PBP_PAIR_ROWS 2
 #endif
+#define PBP_AHEAD 64
 #define PB_PACK_LAYOUT "f32p8-f64p4-narrow4"
 #endif
 
@@ -93,6 +96,10 @@ typedef struct {
     const char *bias; /* as many contiguous elements as the tile has columns, or NULL */
     int32_t relu;
     int32_t resume; /* start from what c holds: a later block of k */
+    /* Tiles of one panel prefetch a row's bytes at `ahead`, which moves by ahead_step a row and, after `turn` rows, by
+     * ahead_jump once. */
+    const char *ahead;
+    int64_t ahead_step, ahead_jump, turn;
 } pb_tile;
 
 typedef void (*pb_tile_fn)(const pb_tile *);
