@@ -1,0 +1,497 @@
+"""Rules that make arrays: constants, ranges, joins, repeats, triangles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .body import NestBody
+from .extents import Expr, const, emax, floordiv
+from .planner_errors import PlanRefused
+from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elementwise, given, truth
+from .rules_index import expand_dims, ravel, shape_arg
+from .steps import Nest, NestOut, View
+from .typed import NONE, Typer, rule
+from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, python_int
+
+
+def _order(order: Value, allowed: tuple[str, ...] = ("C", "K", "A")) -> None:
+    if given(order) and not (isinstance(order, Static) and order.value in allowed):
+        raise PlanRefused("an array in an order other than C", kind="order")
+
+
+def filled(t: Typer, shape: tuple[Expr, ...], dtype: str, value: Value) -> Arr:
+    """A fresh array of one value."""
+    out = t.new_temp(shape, dtype)
+    check_weak(value, dtype)
+    if not shape:
+        t.write_view(out, value)
+        return out
+    nest = NestBody()
+    slot = cast_to(nest, t.slot(nest, value, out.shape), dtype)
+    ops = nest.finish()
+    t.emit(Nest(out.shape, nest.inputs, ops, [NestOut(nest.number(slot), "store", out.view)], t.pc))
+    return out
+
+
+def _dtype(t: Typer, dtype: Value, default: str) -> str:
+    return t.numpy_dtype(dtype) if given(dtype) else default
+
+
+def _constant_array(name: str, value: int) -> None:
+    def create(t: Typer, shape: Value, dtype: Value = NONE, order: Value = NONE) -> Value:
+        _order(order)
+        return filled(t, shape_arg(t, shape), _dtype(t, dtype, "f64"), python_int(const(value)))
+
+    def create_like(t: Typer, a: Value, dtype: Value = NONE, order: Value = NONE, subok: Value = NONE,
+                    shape: Value = NONE) -> Value:
+        arr = as_array(t, a)
+        _like_order(t, arr, order)
+        extents = shape_arg(t, shape) if given(shape) else arr.shape
+        return filled(t, extents, _dtype(t, dtype, arr.dtype), python_int(const(value)))
+
+    rule(f"np.{name}")(create)
+    rule(f"np.{name}_like")(create_like)
+
+
+def _like_order(t: Typer, arr: Arr, order: Value) -> None:
+    """`order='K'` follows the prototype's layout: planned where that is C order."""
+    from .rules_index import is_contiguous
+    if given(order) and isinstance(order, Static) and order.value == "C":
+        return
+    _order(order)
+    if not is_contiguous(t, arr.view):
+        raise PlanRefused("a result in the layout of an array that is not C-ordered", kind="order")
+
+
+_constant_array("zeros", 0)
+_constant_array("ones", 1)
+# np.empty promises no contents: zeros keep every engine's answer the same
+_constant_array("empty", 0)
+
+
+@rule("np.full")
+def full(t: Typer, shape: Value, fill_value: Value, dtype: Value = NONE, order: Value = NONE) -> Value:
+    _order(order)
+    if not isinstance(fill_value, (Arr, Num)):
+        raise PlanRefused("np.full of a sequence", kind="array-like")
+    return filled(t, shape_arg(t, shape), _dtype(t, dtype, fill_value.dtype), fill_value)
+
+
+@rule("np.full_like")
+def full_like(t: Typer, a: Value, fill_value: Value, dtype: Value = NONE, order: Value = NONE, subok: Value = NONE,
+              shape: Value = NONE) -> Value:
+    arr = as_array(t, a)
+    _like_order(t, arr, order)
+    return filled(t, shape_arg(t, shape) if given(shape) else arr.shape, _dtype(t, dtype, arr.dtype), fill_value)
+
+
+def indexed(t: Typer, shape: tuple[Expr, ...], dtype: str, value: Callable[[Any, list[Any]], Any]) -> Arr:
+    """A fresh array whose elements follow from their indices: value(body, index slots)."""
+    out = t.new_temp(shape, dtype)
+    nest = NestBody()
+    slot = cast_to(nest, value(nest, [nest.iota(i) for i in range(len(shape))]), dtype)
+    ops = nest.finish()
+    t.emit(Nest(out.shape, nest.inputs, ops, [NestOut(nest.number(slot), "store", out.view)], t.pc))
+    return out
+
+
+@rule("np.arange")
+def arange(t: Typer, start: Value, stop: Value = NONE, step: Value = NONE, dtype: Value = NONE) -> Value:
+    if not given(stop):
+        start, stop = python_int(const(0)), start
+    step = step if given(step) else python_int(const(1))
+    parts = [start, stop, step]
+    if not all(isinstance(v, Num) and v.native in ("i64", "i32") for v in parts):
+        raise PlanRefused("np.arange of floats", kind="kernel:np.arange")
+    lo, hi, by = (t.int_expr(v) for v in parts)
+    k = t.facts.norm(by).value
+    if not k:
+        raise PlanRefused("np.arange with a step known only at run time, or 0", kind="kernel:np.arange")
+    distance = hi - lo if k > 0 else lo - hi
+    if distance.is_entry:
+        distance = distance if t.facts.ask_less_equal(0, distance) else const(0)
+    else:
+        distance = emax(distance, 0)
+    n = floordiv(distance + (abs(k) - 1), abs(k)) if abs(k) != 1 else distance
+    name = _dtype(t, dtype, "i64")
+
+    def value(body: Any, index: list[Any]) -> Any:
+        slot = index[0] if k == 1 else body.op("mul", "i64", index[0], body.const(k, "i64"))
+        if t.facts.norm(lo).value == 0:
+            return slot
+        return body.op("add", "i64", slot, t.scalar_slot(body, python_int(lo)))
+    return indexed(t, (n,), name, value)
+
+
+@rule("np.linspace")
+def linspace(t: Typer, start: Value, stop: Value, num: Value = NONE, endpoint: Value = NONE, retstep: Value = NONE,
+             dtype: Value = NONE, axis: Value = NONE) -> Value:
+    if given(retstep) and t.is_true(retstep) or given(axis) and t.known_int(axis) != 0:
+        raise PlanRefused("np.linspace with these arguments", kind="kernel:np.linspace")
+    if not isinstance(start, Num) or not isinstance(stop, Num):
+        raise PlanRefused("np.linspace of arrays", kind="kernel:np.linspace")
+    n = t.int_expr(num) if given(num) else const(50)
+    closed = not given(endpoint) or t.is_true(endpoint)
+    div = n - 1 if closed else n
+    name = _dtype(t, dtype, "f64")
+    if name != "f64" or not t.facts.ask_less_equal(1, div):
+        raise PlanRefused("np.linspace of this length or dtype", kind="kernel:np.linspace")
+    scalars = t.scalar_body()
+    lo, hi = (scalars.cast(t.scalar_slot(scalars, v), "f64") for v in (start, stop))
+    step = scalars.op("div", "f64", scalars.op("sub", "f64", hi, lo),
+                      scalars.cast(t.scalar_slot(scalars, python_int(div)), "f64"))
+
+    def value(body: Any, index: list[Any]) -> Any:
+        x = body.op("add", "f64", body.op("mul", "f64", body.cast(index[0], "f64"), body.scalar(step, "f64")),
+                    body.scalar(lo, "f64"))
+        if not closed:
+            return x
+        last = body.op("eq", "i64", index[0], t.scalar_slot(body, python_int(div)))
+        return body.op("select", "f64", last, body.scalar(hi, "f64"), x)
+    return indexed(t, (n,), name, value)
+
+
+@rule("np.eye")
+def eye(t: Typer, n: Value, m: Value = NONE, k: Value = NONE, dtype: Value = NONE, order: Value = NONE) -> Value:
+    _order(order)
+    rows = t.int_expr(n)
+    cols = t.int_expr(m) if given(m) else rows
+    shift = t.int_expr(k) if given(k) else const(0)
+    for e in (rows, cols):
+        if not t.facts.ask_less_equal(0, e):
+            raise PlanRefused("a negative extent", kind="shape-error")
+    return indexed(t, (rows, cols), _dtype(t, dtype, "f64"), lambda body, i: body.op(
+        "eq", "i64", body.op("sub", "i64", i[1], i[0]), t.scalar_slot(body, python_int(shift))))
+
+
+@rule("np.identity")
+def identity(t: Typer, n: Value, dtype: Value = NONE) -> Value:
+    return eye(t, n, NONE, NONE, dtype)
+
+
+def _triangle(name: str, op: str) -> None:
+    def triangle(t: Typer, m: Value, k: Value = NONE) -> Value:
+        arr = as_array(t, m)
+        if arr.ndim < 2:
+            raise PlanRefused(f"np.{name} of fewer than two axes", kind=f"kernel:np.{name}")
+        shift = t.int_expr(k) if given(k) else const(0)
+        out = t.new_temp(arr.shape, arr.dtype)
+        nest = NestBody()
+        x = nest.view(t.broadcast_view(arr.view, out.shape))
+        native = COMPUTE[arr.dtype]
+        distance = nest.op("sub", "i64", nest.iota(arr.ndim - 1), nest.iota(arr.ndim - 2))
+        keep = nest.op(op, "i64", distance, t.scalar_slot(nest, python_int(shift)))
+        zero = nest.const({"b": False, "i": 0, "f": 0.0}[native[0]], native)
+        slot = nest.op("select", native, keep, x, zero)
+        ops = nest.finish()
+        t.emit(Nest(out.shape, nest.inputs, ops, [NestOut(nest.number(slot), "store", out.view)], t.pc))
+        return out
+    rule(f"np.{name}")(triangle)
+
+
+_triangle("tril", "le")
+_triangle("triu", "ge")
+
+
+@rule("np.diag")
+def diag(t: Typer, v: Value, k: Value = NONE) -> Value:
+    from .typed import RULES
+    arr = as_array(t, v)
+    if given(k) and t.known_int(k) != 0 or arr.ndim not in (1, 2):
+        raise PlanRefused("np.diag off the main diagonal", kind="kernel:np.diag")
+    if arr.ndim == 2:
+        return t.copy(RULES["np.diagonal"](t, arr))  # type: ignore[arg-type]
+    n = arr.shape[0]
+    out = filled(t, (n, n), arr.dtype, python_int(const(0)))
+    view = RULES["np.diagonal"](t, out)
+    t.write_view(view, arr)  # type: ignore[arg-type]
+    return out
+
+
+@rule("np.copy", "arr.copy", "np.ascontiguousarray")
+def copy(t: Typer, a: Value, *rest: Value) -> Value:
+    arr = as_array(t, a)
+    for v in rest:
+        if given(v) and isinstance(v, Static) and v.value in ("K", "A", "F"):
+            _like_order(t, arr, v)
+    return t.copy(arr)
+
+
+@rule("np.array")
+def array(t: Typer, obj: Value, dtype: Value = NONE, copy_: Value = NONE, order: Value = NONE,
+          ndmin: Value = NONE) -> Value:
+    if given(ndmin) and t.known_int(ndmin):
+        raise PlanRefused("np.array with ndmin=", kind="kernel:np.array")
+    _order(order)
+    if isinstance(obj, Arr):
+        _like_order(t, obj, order)
+        return t.copy(obj) if not given(dtype) else _astype(t, obj, t.numpy_dtype(dtype))
+    if isinstance(obj, Num):
+        return filled(t, (), _dtype(t, dtype, obj.dtype), obj)
+    return array_of(t, obj, t.numpy_dtype(dtype) if given(dtype) else None)
+
+
+def _astype(t: Typer, arr: Arr, dtype: str) -> Arr:
+    value = elementwise(t, [arr], dtype, lambda body, s: cast_to(body, s[0], dtype))
+    return as_array(t, value)
+
+
+@rule("np.asarray", "np.asanyarray")
+def asarray(t: Typer, a: Value, dtype: Value = NONE, order: Value = NONE) -> Value:
+    _order(order)
+    if isinstance(a, Arr) and (not given(dtype) or t.numpy_dtype(dtype) == a.dtype):
+        return a
+    return array(t, a, dtype)
+
+
+def array_of(t: Typer, obj: Value, dtype: str | None) -> Arr:
+    """np.array of nested sequences of scalars or equal arrays."""
+    items = t.children(obj)
+    if not items:
+        raise PlanRefused("an array of nothing", kind="array-like")
+    parts: list[Value] = [array_of(t, v, dtype) if t.is_sequence(v) else v for v in items]
+    if not all(isinstance(v, (Arr, Num)) for v in parts):
+        raise PlanRefused("an array of values that are no numbers", kind="array-like")
+    name = dtype or common_dtype([Num(v.operand, v.dtype) if isinstance(v, Num) else v for v in parts])  # type: ignore[list-item]
+    shapes = [v.shape if isinstance(v, Arr) else () for v in parts]
+    for s in shapes[1:]:
+        if len(s) != len(shapes[0]) or not all(t.facts.ask_equal(x, y) for x, y in zip(s, shapes[0], strict=True)):
+            raise PlanRefused("an array of ragged parts", kind="shape-error")
+    out = t.new_temp((const(len(parts)), *shapes[0]), name)
+    for i, part in enumerate(parts):
+        check_weak(part, name)
+        v = out.view
+        t.write_view(Arr(View(v.buffer, v.dtype, v.shape[1:], v.strides[1:], v.strides[0] * i)), part)
+    return out
+
+
+# --- joins ------------------------------------------------------------------------------------------------------------
+
+@rule("np.concatenate")
+def concatenate(t: Typer, arrays: Value, axis: Value = NONE, out: Value = NONE, dtype: Value = NONE) -> Value:
+    if given(out) or given(dtype):
+        raise PlanRefused("np.concatenate with out= or dtype=", kind="kernel:np.concatenate")
+    parts = [as_array(t, v) for v in t.children(arrays)]
+    if not parts:
+        raise PlanRefused("np.concatenate of nothing", kind="value-error")
+    if isinstance(axis, Static) and axis.value is None and axis is not NONE:
+        parts = [ravel(t, p) for p in parts]  # type: ignore[misc]
+        axis = NONE
+    return join(t, parts, t.axis_of(axis, parts[0].ndim) if given(axis) else 0)
+
+
+def join(t: Typer, parts: list[Arr], axis: int) -> Arr:
+    """Arrays one after another along an axis."""
+    first = parts[0]
+    if not first.ndim or any(p.ndim != first.ndim for p in parts):
+        raise PlanRefused("concatenation of different ranks", kind="shape-error")
+    for p in parts[1:]:
+        for i in range(first.ndim):
+            if i != axis and not t.facts.ask_equal(p.shape[i], first.shape[i]):
+                raise PlanRefused("concatenation of extents that differ", kind="shape-error")
+    total = const(0)
+    for p in parts:
+        total = total + p.shape[axis]
+    shape = (*first.shape[:axis], total, *first.shape[axis + 1:])
+    out = t.new_temp(shape, common_dtype(list(parts)))
+    at = const(0)
+    for p in parts:
+        v = out.view
+        extents = (*out.shape[:axis], p.shape[axis], *out.shape[axis + 1:])
+        t.write_view(Arr(View(v.buffer, v.dtype, extents, v.strides, v.strides[axis] * at)), p)
+        at = at + p.shape[axis]
+    return out
+
+
+@rule("np.stack")
+def stack(t: Typer, arrays: Value, axis: Value = NONE, out: Value = NONE, dtype: Value = NONE) -> Value:
+    if given(out) or given(dtype):
+        raise PlanRefused("np.stack with out= or dtype=", kind="kernel:np.stack")
+    parts = [as_array(t, v) for v in t.children(arrays)]
+    where = t.axis_of(axis, parts[0].ndim + 1) if given(axis) else 0
+    return join(t, [expand_dims(t, p, python_int(const(where))) for p in parts], where)  # type: ignore[misc]
+
+
+@rule("np.vstack")
+def vstack(t: Typer, tup: Value, dtype: Value = NONE) -> Value:
+    from .rules_index import atleast_2d
+    parts = [atleast_2d(t, Seq([v], "tuple")) for v in t.children(tup)]
+    return join(t, parts, 0)  # type: ignore[arg-type]
+
+
+@rule("np.hstack")
+def hstack(t: Typer, tup: Value, dtype: Value = NONE) -> Value:
+    from .rules_index import atleast_1d
+    parts: list[Any] = [atleast_1d(t, Seq([v], "tuple")) for v in t.children(tup)]
+    return join(t, parts, 0 if parts[0].ndim == 1 else 1)
+
+
+@rule("np.column_stack")
+def column_stack(t: Typer, tup: Value) -> Value:
+    parts: list[Any] = []
+    for v in t.children(tup):
+        arr: Any = as_array(t, v)
+        while arr.ndim < 2:
+            arr = expand_dims(t, arr, python_int(const(arr.ndim)))
+        parts.append(arr)
+    return join(t, parts, 1)
+
+
+@rule("np.split", "np.array_split")
+def split(t: Typer, ary: Value, sections: Value, axis: Value = NONE) -> Value:
+    arr = as_array(t, ary)
+    where = t.axis_of(axis, arr.ndim) if given(axis) else 0
+    n = t.facts.norm(arr.shape[where])
+    if t.is_sequence(sections):
+        cuts = [t.int_expr(v) for v in t.children(sections)]
+    else:
+        count = t.known_int(sections)
+        each = floordiv(n, count)
+        if count < 1 or not t.facts.ask_equal(each * count, n):
+            raise PlanRefused("np.split into unequal parts", kind="kernel:np.split")
+        cuts = [each * i for i in range(1, count)]
+    edges = [const(0), *cuts, n]
+    parts: list[Value] = []
+    for lo, hi in zip(edges, edges[1:], strict=False):
+        index: list[Value] = [SliceV(NONE, NONE, NONE)] * arr.ndim
+        index[where] = SliceV(python_int(lo), python_int(hi), NONE)
+        parts.append(t.subscript(arr, Seq(index, "tuple")))
+    return Seq(parts, "list")
+
+
+@rule("np.repeat", "arr.repeat")
+def repeat(t: Typer, a: Value, repeats: Value, axis: Value = NONE) -> Value:
+    arr = as_array(t, a)
+    if not isinstance(repeats, Num):
+        raise PlanRefused("np.repeat by an array", kind="kernel:np.repeat")
+    if not given(axis):
+        arr, where = ravel(t, arr), 0  # type: ignore[assignment]
+    else:
+        where = t.axis_of(axis, arr.ndim)
+    count = t.int_expr(repeats)
+    if not t.facts.ask_less_equal(0, count):
+        raise PlanRefused("a negative number of repeats", kind="value-error")
+    shape = (*arr.shape[:where + 1], count, *arr.shape[where + 1:])
+    v = arr.view
+    wide = Arr(View(v.buffer, v.dtype, shape, (*v.strides[:where + 1], const(0), *v.strides[where + 1:]), v.offset))
+    out = t.copy(wide)
+    merged = (*arr.shape[:where], t.facts.norm(arr.shape[where] * count), *arr.shape[where + 1:])
+    from .rules_index import reshaped
+    result = reshaped(t, out, merged)
+    result.view.buffer.home = result.view
+    return result
+
+
+@rule("np.tile")
+def tile(t: Typer, a: Value, reps: Value) -> Value:
+    arr = as_array(t, a)
+    counts = [t.int_expr(v) for v in (t.children(reps) if t.is_sequence(reps) else [reps])]
+    while len(counts) < arr.ndim:
+        counts.insert(0, const(1))
+    while arr.ndim < len(counts):
+        arr = expand_dims(t, arr, python_int(const(0)))  # type: ignore[assignment]
+    for c in counts:
+        if not t.facts.ask_less_equal(0, c):
+            raise PlanRefused("a negative number of tiles", kind="value-error")
+    shape: list[Expr] = []
+    strides: list[Expr] = []
+    for count, extent, stride in zip(counts, arr.shape, arr.view.strides, strict=True):
+        shape += [count, extent]
+        strides += [const(0), stride]
+    out = t.copy(Arr(View(arr.view.buffer, arr.dtype, tuple(shape), tuple(strides), arr.view.offset)))
+    from .rules_index import reshaped
+    result = reshaped(t, out, tuple(t.facts.norm(c * e) for c, e in zip(counts, arr.shape, strict=True)))
+    result.view.buffer.home = result.view
+    return result
+
+
+@rule("np.roll")
+def roll(t: Typer, a: Value, shift: Value, axis: Value = NONE) -> Value:
+    from .extents import mod
+    from .rules_index import reshaped
+    arr = as_array(t, a)
+    if t.is_sequence(shift) or t.is_sequence(axis):
+        raise PlanRefused("np.roll along several axes", kind="kernel:np.roll")
+    source = arr if given(axis) else ravel(t, arr)
+    assert isinstance(source, Arr)
+    where = t.axis_of(axis, arr.ndim) if given(axis) else 0
+    n = t.facts.norm(source.shape[where])
+    if t.facts.ask_equal(n, 0):
+        return t.copy(arr)
+    k = mod(t.int_expr(shift), n)
+    out = t.new_temp(source.shape, arr.dtype)
+    for lo, length, at in ((n - k, k, const(0)), (const(0), n - k, k)):
+        extents = (*source.shape[:where], length, *source.shape[where + 1:])
+        sv, ov = source.view, out.view
+        src = View(sv.buffer, sv.dtype, extents, sv.strides, sv.offset + sv.strides[where] * lo)
+        t.write_view(Arr(View(ov.buffer, ov.dtype, extents, ov.strides, ov.strides[where] * at)), Arr(src))
+    return out if given(axis) else reshaped(t, out, arr.shape)
+
+
+@rule("np.pad")
+def pad(t: Typer, a: Value, width: Value, mode: Value = NONE, constant_values: Value = NONE, *rest: Value) -> Value:
+    if given(mode) and not (isinstance(mode, Static) and mode.value == "constant") or any(map(given, rest)):
+        raise PlanRefused("np.pad in a mode other than constant", kind="kernel:np.pad")
+    arr = as_array(t, a)
+    pairs = _pad_widths(t, width, arr.ndim)
+    value = constant_values if given(constant_values) else python_int(const(0))
+    if not isinstance(value, (Num, Arr)):
+        raise PlanRefused("np.pad with values by axis", kind="kernel:np.pad")
+    shape = tuple(t.facts.norm(e + lo + hi) for e, (lo, hi) in zip(arr.shape, pairs, strict=True))
+    out = filled(t, shape, arr.dtype, value)
+    v = out.view
+    offset = const(0)
+    for (lo, _), stride in zip(pairs, v.strides, strict=True):
+        offset = offset + stride * lo
+    t.write_view(Arr(View(v.buffer, v.dtype, arr.shape, v.strides, offset)), arr)
+    return out
+
+
+def _pad_widths(t: Typer, width: Value, ndim: int) -> list[tuple[Expr, Expr]]:
+    if not t.is_sequence(width):
+        e = t.int_expr(width)
+        pairs = [(e, e)] * ndim
+    else:
+        items = t.children(width)
+        if all(not t.is_sequence(v) for v in items):
+            if len(items) == 1:
+                pairs = [(t.int_expr(items[0]),) * 2] * ndim
+            elif len(items) == 2:
+                pairs = [(t.int_expr(items[0]), t.int_expr(items[1]))] * ndim
+            else:
+                raise PlanRefused("pad widths that do not fit", kind="shape-error")
+        else:
+            rows = [[t.int_expr(v) for v in t.children(item)] for item in items]
+            rows = rows * ndim if len(rows) == 1 else rows
+            if len(rows) != ndim:
+                raise PlanRefused("pad widths that do not fit", kind="shape-error")
+            pairs = [(r[0], r[-1]) for r in rows]
+    for pair in pairs:
+        for e in pair:
+            if not t.facts.ask_less_equal(0, e):
+                raise PlanRefused("a negative pad width", kind="value-error")
+    return pairs
+
+
+def _cast_call(name: str) -> None:
+    def cast(t: Typer, x: Value = NONE) -> Value:
+        value: Value = x if given(x) else python_int(const(0))
+        memory = {"bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
+                  "uint16": "u16", "uint32": "u32", "float32": "f32", "float64": "f64", "longlong": "i64"}[name]
+        if isinstance(value, Num) and value.python == "int":
+            check_weak(value, memory)
+        if not isinstance(value, (Num, Arr)):
+            raise PlanRefused(f"np.{name} of a sequence", kind="array-like")
+        if memory == "bool":
+            return elementwise(t, [value], "bool", lambda body, s: truth(body, s[0]))
+        if isinstance(value, Num) and value.dtype[0] == "f" and memory[0] in "iu" and value.is_constant:
+            value = python_int(const(int(value.constant))) if abs(value.constant) < 2**62 else value
+        return elementwise(t, [value], memory, lambda body, s: cast_to(body, s[0], memory))
+    rule(f"np.{name}")(cast)
+
+
+for _name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float32", "float64", "longlong"):
+    _cast_call(_name)
+
+

@@ -1,0 +1,316 @@
+"""Rules of Python's builtins and of `math` on Python scalars."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from .extents import Expr, compare, const, emax, emin, select
+from .planner_errors import PlanRefused
+from .rules_elementwise import given, ufunc
+from .steps import Literal, ScalarReg
+from .typed import NONE, Typer, rule
+from .values import Arr, Lazy, Map, Num, Range, Seq, Static, Value, python_bool, python_int
+
+
+@rule("py.len")
+def length(t: Typer, obj: Value) -> Value:
+    if isinstance(obj, Arr):
+        if not obj.ndim:
+            raise PlanRefused("len() of an array with no axes", kind="python-error")
+        return python_int(t.facts.norm(obj.shape[0]))
+    return python_int(const(len(t.children(obj))))
+
+
+@rule("py.range")
+def range_(t: Typer, start: Value, stop: Value, step: Value) -> Value:
+    return Range(*(t.int_expr(v) for v in (start, stop, step)))
+
+
+@rule("py.enumerate")
+def enumerate_(t: Typer, iterable: Value, start: Value = NONE) -> Value:
+    first = t.known_int(start) if given(start) else 0
+    items = _rows(t, iterable)
+    return Seq([Seq([python_int(const(i)), v], "tuple") for i, v in enumerate(items, first)], "list")
+
+
+@rule("py.zip")
+def zip_(t: Typer, iterables: Value, strict: Value = NONE) -> Value:
+    columns = [_rows(t, v) for v in t.children(iterables)]
+    if given(strict) and t.is_true(strict) and len({len(c) for c in columns}) > 1:
+        raise PlanRefused("zip(strict=True) of different lengths", kind="python-error")
+    return Seq([Seq(list(row), "tuple") for row in zip(*columns, strict=False)], "list")
+
+
+def _rows(t: Typer, value: Value) -> list[Value]:
+    """The items that iterating a value yields, when their number is known."""
+    if isinstance(value, Arr):
+        count = t.facts.norm(value.shape[0]).value if value.ndim else None
+        if count is None or count > 64:
+            raise PlanRefused("enumerate() or zip() over the rows of an array", kind="iterate")
+        return [t.subscript(value, python_int(const(i))) for i in range(count)]
+    return t.children(value)
+
+
+@rule("py.reversed")
+def reversed_(t: Typer, sequence: Value) -> Value:
+    return Seq(list(reversed(_rows(t, sequence))), "list")
+
+
+@rule("py.tuple")
+def tuple_(t: Typer, iterable: Value = NONE) -> Value:
+    return Seq(list(_rows(t, iterable)) if given(iterable) else [], "tuple")
+
+
+@rule("py.list")
+def list_(t: Typer, iterable: Value = NONE) -> Value:
+    return Seq(list(_rows(t, iterable)) if given(iterable) else [], "list")
+
+
+def _changes(t: Typer, seq: Value) -> Seq:
+    if not isinstance(seq, Seq) or seq.kind != "list" or seq.row >= 0:
+        raise PlanRefused("a list of the caller is changed", kind="list-store")
+    if t.depth:
+        raise PlanRefused("a list is changed inside a run-time region", kind="list-store")
+    return seq
+
+
+@rule("py.list_append")
+def append(t: Typer, seq: Value, item: Value) -> Value:
+    _changes(t, seq).items.append(item)
+    return NONE
+
+
+@rule("py.list_extend")
+def extend(t: Typer, seq: Value, items: Value) -> Value:
+    _changes(t, seq).items.extend(_rows(t, items))
+    return NONE
+
+
+@rule("py.list_pop")
+def pop(t: Typer, seq: Value, index: Value = NONE) -> Value:
+    return _changes(t, seq).items.pop(t.known_int(index) if given(index) else -1)
+
+
+@rule("py.list_reverse")
+def reverse(t: Typer, seq: Value) -> Value:
+    _changes(t, seq).items.reverse()
+    return NONE
+
+
+@rule("py.dict_items")
+def dict_items(t: Typer, mapping: Value) -> Value:
+    return Seq([Seq([t.constant(k), v], "tuple") for k, v in _entries(t, mapping)], "list")
+
+
+@rule("py.dict_values")
+def dict_values(t: Typer, mapping: Value) -> Value:
+    return Seq([v for _, v in _entries(t, mapping)], "list")
+
+
+@rule("py.dict_keys")
+def dict_keys(t: Typer, mapping: Value) -> Value:
+    return Seq([t.constant(k) for k, _ in _entries(t, mapping)], "list")
+
+
+@rule("py.dict_get")
+def dict_get(t: Typer, mapping: Value, key: Value, default: Value = NONE) -> Value:
+    wanted = key.value if isinstance(key, Static) else t.known_int(key)
+    for k, v in _entries(t, mapping):
+        if k == wanted and type(k) is type(wanted):
+            return v
+    return default
+
+
+def _entries(t: Typer, mapping: Value) -> list[tuple[object, Value]]:
+    if isinstance(mapping, Map):
+        return list(mapping.items.items())
+    if isinstance(mapping, Lazy) and mapping.kind == "mapping":
+        return [(k, t.leaf("item", mapping.row, k)) for k in t.reader.keys(mapping.row)]
+    raise PlanRefused("a dict method on something that is no dict", kind="operand")
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+def _extreme(name: str, op: str) -> None:
+    pick = emin if name == "min" else emax
+
+    def extreme(t: Typer, args: Value) -> Value:
+        items = t.children(args)
+        if len(items) == 1:
+            items = _rows(t, items[0])
+        if not items:
+            raise PlanRefused(f"{name}() of nothing", kind="python-error")
+        if all(isinstance(v, Num) and v.python == "int" for v in items):
+            out = items[0].operand  # type: ignore[union-attr]
+            for v in items[1:]:
+                out = pick(t.facts.norm(out), t.facts.norm(v.operand))  # type: ignore[arg-type, union-attr]
+            return python_int(out)  # type: ignore[arg-type]
+        kinds = {(v.python, v.dtype) if isinstance(v, Num) else None for v in items}
+        if None in kinds or len(kinds) != 1:
+            raise PlanRefused(f"{name}() of different types", kind="operand")
+        python, dtype = kinds.pop()  # type: ignore[misc]
+        body = t.scalar_body()
+        result = t.scalar_slot(body, items[0])
+        for v in items[1:]:
+            slot = t.scalar_slot(body, v)
+            native = body.dtype(slot)
+            # Python keeps the earlier one unless the later compares: NaN and signed zeros follow that
+            result = body.op("select", native, body.op(op, native, slot, result), slot, result)
+        return _num(result, dtype, python)
+    rule(f"py.{name}")(extreme)
+
+
+_extreme("min", "lt")
+_extreme("max", "gt")
+
+
+def _num(slot: Any, dtype: str, python: str) -> Num:
+    if isinstance(slot, ScalarReg) and slot.expr is not None:
+        return Num(slot.expr, dtype, python)
+    return Num(slot, dtype, python)
+
+
+@rule("py.abs")
+def abs_(t: Typer, x: Value) -> Value:
+    if isinstance(x, Num) and x.python:
+        if x.python == "float":
+            body = t.scalar_body()
+            return Num(body.op("abs", "f64", t.scalar_slot(body, x)), "f64", "float")  # type: ignore[arg-type]
+        e = t.int_expr(x)
+        known = t.facts.is_less_equal(0, e)
+        if known is not None:
+            return python_int(e if known else -e)
+        return python_int(select(compare("lt", e, 0), -e, e))
+    return ufunc(t, "absolute", [x])
+
+
+@rule("py.int")
+def int_(t: Typer, x: Value = NONE) -> Value:
+    if isinstance(x, Arr):
+        if x.ndim and not all(t.facts.ask_equal(e, 1) for e in x.shape):
+            raise PlanRefused("int() of an array", kind="operand")
+        x = t.load(x)
+    if not isinstance(x, Num):
+        raise PlanRefused("int() of something that is no number", kind="operand")
+    if x.dtype[0] != "f":
+        return python_int(t.int_expr(x)) if x.native != "bool" else _bool_to_int(t, x)
+    if isinstance(x.operand, Literal):
+        try:
+            return python_int(const(int(x.operand.value)))
+        except (ValueError, OverflowError) as error:
+            raise PlanRefused(str(error), kind="python-error") from None
+    body = t.scalar_body()
+    wide = body.cast(x.operand, "f64")
+    limit = body.const(2.0**31, "f64")
+    inside = body.op("lt", "f64", body.op("abs", "f64", wide), limit)
+    t.trap("INTERPRET", body.op("not", "bool", inside))  # NaN, infinities and big values: Python's own answer
+    reg = body.cast(wide, "i64")
+    reg.expr = t.facts.new_register("int", -(2**31), 2**31)
+    return python_int(reg.expr)
+
+
+def _bool_to_int(t: Typer, x: Num) -> Num:
+    if isinstance(x.operand, Expr):
+        return python_int(x.operand)
+    if isinstance(x.operand, Literal):
+        return python_int(const(int(x.operand.value)))
+    body = t.scalar_body()
+    reg = body.cast(x.operand, "i64")
+    return python_int(reg.expr)  # type: ignore[attr-defined]
+
+
+@rule("py.float")
+def float_(t: Typer, x: Value = NONE) -> Value:
+    if isinstance(x, Arr):
+        if x.ndim and not all(t.facts.ask_equal(e, 1) for e in x.shape):
+            raise PlanRefused("float() of an array", kind="operand")
+        x = t.load(x)
+    if not isinstance(x, Num):
+        raise PlanRefused("float() of something that is no number", kind="operand")
+    body = t.scalar_body()
+    return Num(body.cast(t.scalar_slot(body, x), "f64"), "f64", "float")  # type: ignore[arg-type]
+
+
+@rule("py.bool")
+def bool_(t: Typer, x: Value = NONE) -> Value:
+    side = t.truth(x)
+    return python_bool(side) if isinstance(side, bool) else Num(side, "bool", "bool")
+
+
+@rule("py.isinstance")
+def isinstance_(t: Typer, obj: Value, types: Value) -> Value:
+    names = {str(v.value) for v in t.children(types) if isinstance(v, Static)}
+    if isinstance(obj, Arr):
+        return python_bool("numpy.ndarray" in names)
+    if isinstance(obj, Num) and obj.python:
+        return python_bool(f"builtins.{obj.python}" in names or (obj.python == "bool" and "builtins.int" in names))
+    if isinstance(obj, Seq):
+        return python_bool(f"builtins.{obj.kind}" in names)
+    if isinstance(obj, Static) and obj.value is None:
+        return python_bool(False)
+    raise PlanRefused("isinstance of this value", kind="operand")
+
+
+@rule("py.assert")
+def assert_(t: Typer, condition: Value, message: Value = NONE) -> Value:
+    side = t.truth(condition)
+    if side is True:
+        return NONE
+    raise PlanRefused("an assertion that is decided at run time, or fails", kind="assert")
+
+
+# --- math -------------------------------------------------------------------------------------------------------------
+
+def _math(name: str, op: str, domain: str = "") -> None:
+    """A math function whose errors are decided by a comparison: (domain) traps ValueError where it holds."""
+    def rule_math(t: Typer, x: Value) -> Value:
+        if not isinstance(x, (Num, Arr)) or (isinstance(x, Arr) and x.ndim):
+            raise PlanRefused(f"math.{name} of an array", kind="operand")
+        number = t.load(x) if isinstance(x, Arr) else x
+        body = t.scalar_body()
+        slot = body.cast(t.scalar_slot(body, number), "f64")
+        if domain:
+            bad = body.op(domain, "f64", slot, body.const(0.0, "f64"))
+            if isinstance(bad, Literal) and bad.value:
+                raise PlanRefused("math domain error", kind="python-error")
+            if not isinstance(bad, Literal):
+                t.trap("VALUE", bad)
+        return Num(body.op(op, "f64", slot), "f64", "float")  # type: ignore[arg-type]
+    rule(f"math.{name}")(rule_math)
+
+
+_math("sqrt", "sqrt", "lt")
+_math("fabs", "abs")
+_math("tanh", "tanh")
+_math("atan", "arctan")
+_math("asinh", "arcsinh")
+
+
+@rule("math.prod")
+def math_prod(t: Typer, iterable: Value, start: Value | None = None) -> Value:
+    from .typed import RULES
+    items = _rows(t, iterable)
+    if all(isinstance(v, Num) and v.python == "int" for v in items) and start is None:
+        return python_int(prod((v.operand for v in items), start=const(1)))  # type: ignore[union-attr, type-var, arg-type]
+    total: Value = t.constant(1) if start is None else start
+    for v in items:
+        total = RULES["op.mul"](t, total, v)
+    return total
+
+
+def _round_down(name: str, op: str) -> None:
+    def rule_round(t: Typer, x: Value) -> Value:
+        if isinstance(x, Num) and x.python == "int":
+            return x
+        if not isinstance(x, Num) or x.python != "float":
+            raise PlanRefused(f"math.{name} of this value", kind="operand")
+        body = t.scalar_body()
+        return int_(t, Num(body.op(op, "f64", t.scalar_slot(body, x)), "f64", "float"))  # type: ignore[arg-type]
+    rule(f"math.{name}")(rule_round)
+
+
+_round_down("floor", "floor")
+_round_down("ceil", "ceil")
+_round_down("trunc", "trunc")
+

@@ -1,0 +1,344 @@
+"""Reductions: sums, extrema, statistics, positions of extrema, scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from .body import NestBody, truth
+from .extents import Expr, compare, const
+from .planner_errors import PlanRefused
+from .rules_elementwise import as_array, elementwise, given, ufunc
+from .rules_index import axes_of
+from .steps import (
+    ForStep,
+    IfStep,
+    Literal,
+    Nest,
+    NestOut,
+    ScalarOpStep,
+    ScalarReg,
+    SetStep,
+    StoreStep,
+    View,
+    contiguous_strides,
+    ITEM_BYTES,
+)
+from .typed import NONE, Typer, rule
+from .values import COMPUTE, Arr, Num, Value
+
+Map1 = Callable[[Any, Any], Any]
+
+
+def reduce_nest(t: Typer, a: Arr, axes: tuple[int, ...], kind: str, dtype: str, keepdims: bool,
+                prepare: Map1 | None = None) -> Value:
+    """Reduce `prepare(element)` over axes into memory `dtype`; no axis left gives a NumPy scalar."""
+    nest = NestBody()
+    slot = nest.view(a.view)
+    if prepare is not None:
+        slot = prepare(nest, slot)
+    if kind in ("argmax", "argmin"):
+        pass
+    else:
+        slot = nest.cast(slot, COMPUTE[dtype])
+    kept = tuple(const(1) if i in axes else e for i, e in enumerate(a.shape))
+    out = t.new_temp(kept, dtype)
+    mask = 0
+    strides = []
+    for i, stride in enumerate(out.view.strides):
+        mask |= (i in axes) << i
+        strides.append(const(0) if i in axes else stride)
+    ops = nest.finish()
+    target = View(out.view.buffer, dtype, a.shape, tuple(strides), const(0))
+    t.emit(Nest(a.shape, nest.inputs, ops, [NestOut(nest.number(slot), kind, target, reduced=mask)], t.pc))
+    if keepdims:
+        return out
+    left = tuple(i for i in range(a.ndim) if i not in axes)
+    shape = tuple(a.shape[i] for i in left)
+    view = View(out.view.buffer, dtype, shape, contiguous_strides(shape, ITEM_BYTES[dtype]), const(0))
+    out.view.buffer.home = view
+    return Arr(view) if shape else t.load(Arr(view))
+
+
+def reduced_axes(t: Typer, a: Arr, axis: Value) -> tuple[int, ...]:
+    """The axes that an `axis=` argument names; None: all."""
+    if not given(axis):
+        return tuple(range(a.ndim))
+    axes = axes_of(t, axis, a.ndim)
+    if len(set(axes)) != len(axes):
+        raise PlanRefused("a repeated axis", kind="axis-error")
+    return axes
+
+
+def _flag(t: Typer, value: Value) -> bool:
+    return given(value) and t.is_true(value)
+
+
+def _check(out: Value, initial: Value, where: Value, name: str) -> None:
+    if given(out) or given(initial) or (given(where) and not (
+            isinstance(where, Num) and where.is_constant and where.constant)):
+        raise PlanRefused(f"{name} with out=, initial= or where=", kind=f"reduce-option:{name}")
+
+
+def _sum_dtype(t: Typer, a: Arr, dtype: Value) -> str:
+    if given(dtype):
+        return t.numpy_dtype(dtype)
+    if a.dtype in ("bool", "i8", "i16", "i32", "i64"):
+        return "i64"
+    if a.dtype in ("u8", "u16", "u32"):
+        raise PlanRefused("a sum in uint64", kind="dtype")
+    return a.dtype
+
+
+def _sum_like(kind: str, name: str) -> None:
+    def reduction(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE,
+                  keepdims: Value = NONE, initial: Value = NONE, where: Value = NONE) -> Value:
+        _check(out, initial, where, name)
+        arr = as_array(t, a)
+        return reduce_nest(t, arr, reduced_axes(t, arr, axis), kind, _sum_dtype(t, arr, dtype), _flag(t, keepdims))
+    rule(f"np.{name}", f"arr.{name}")(reduction)
+
+
+_sum_like("sum", "sum")
+_sum_like("prod", "prod")
+
+
+def require_elements(t: Typer, arr: Arr, axes: tuple[int, ...]) -> None:
+    """An extremum of nothing raises in NumPy: the interpreter serves it."""
+    for i in axes:
+        if not t.facts.ask_less_equal(1, arr.shape[i]):
+            raise PlanRefused("an extremum of no elements", kind="value-error")
+
+
+def _extreme(kind: str, *names: str) -> None:
+    def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE,
+                  initial: Value = NONE, where: Value = NONE) -> Value:
+        _check(out, initial, where, kind)
+        arr = as_array(t, a)
+        axes = reduced_axes(t, arr, axis)
+        require_elements(t, arr, axes)
+        return reduce_nest(t, arr, axes, kind, arr.dtype, _flag(t, keepdims))
+    rule(*names)(reduction)
+
+
+_extreme("max", "np.max", "np.amax", "arr.max")
+_extreme("min", "np.min", "np.amin", "arr.min")
+
+
+def _logical(kind: str) -> None:
+    def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE,
+                  where: Value = NONE) -> Value:
+        _check(out, NONE, where, kind)
+        arr = as_array(t, a)
+        return reduce_nest(t, arr, reduced_axes(t, arr, axis), kind, "bool", _flag(t, keepdims), truth)
+    rule(f"np.{kind}", f"arr.{kind}")(reduction)
+
+
+_logical("any")
+_logical("all")
+
+
+def _position(kind: str) -> None:
+    def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE) -> Value:
+        _check(out, NONE, NONE, kind)
+        from .rules_index import ravel
+        arr = as_array(t, a)
+        if not given(axis):
+            if _flag(t, keepdims):
+                raise PlanRefused(f"{kind} over all axes with keepdims", kind=f"reduce-option:{kind}")
+            flat = ravel(t, arr)
+            assert isinstance(flat, Arr)
+            arr, axes = flat, (0,)
+        else:
+            axes = (t.axis_of(axis, arr.ndim),)
+        require_elements(t, arr, axes)
+        return reduce_nest(t, arr, axes, kind, "i64", _flag(t, keepdims))
+    rule(f"np.{kind}", f"arr.{kind}")(reduction)
+
+
+_position("argmax")
+_position("argmin")
+
+
+@rule("np.count_nonzero")
+def count_nonzero(t: Typer, a: Value, axis: Value = NONE, keepdims: Value = NONE) -> Value:
+    arr = as_array(t, a)
+    return reduce_nest(t, arr, reduced_axes(t, arr, axis), "sum", "i64", _flag(t, keepdims), truth)
+
+
+@rule("np.ptp")
+def ptp(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE) -> Value:
+    from .typed import RULES
+    high = RULES["np.max"](t, a, axis, out, keepdims)
+    return ufunc(t, "subtract", [high, RULES["np.min"](t, a, axis, out, keepdims)])
+
+
+def _count(t: Typer, arr: Arr, axes: tuple[int, ...]) -> Expr:
+    return t.facts.norm(prod((arr.shape[i] for i in axes), start=const(1)))  # type: ignore[arg-type]
+
+
+def _mean_dtype(t: Typer, arr: Arr, dtype: Value) -> str:
+    name = t.numpy_dtype(dtype) if given(dtype) else ("f64" if arr.dtype[0] in "biu" else arr.dtype)
+    if name[0] != "f":
+        raise PlanRefused("a mean in integers", kind="dtype")
+    return name
+
+
+def divide_by(t: Typer, value: Value, count: Value, dtype: str) -> Value:
+    """value / count in `dtype`, as NumPy's mean divides."""
+    native = COMPUTE[dtype]
+    return elementwise(t, [value, count], dtype, lambda body, s: body.op(
+        "div", native, body.cast(s[0], native), body.cast(s[1], native)))
+
+
+@rule("np.mean", "arr.mean")
+def mean(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE, keepdims: Value = NONE,
+         where: Value = NONE) -> Value:
+    _check(out, NONE, where, "mean")
+    arr = as_array(t, a)
+    axes = reduced_axes(t, arr, axis)
+    name = _mean_dtype(t, arr, dtype)
+    total = reduce_nest(t, arr, axes, "sum", name, _flag(t, keepdims))
+    return divide_by(t, total, Num(_count(t, arr, axes), "i64", "int"), name)
+
+
+def _variance(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, ddof: Value, keepdims: Value,
+              where: Value) -> tuple[Value, str]:
+    _check(out, NONE, where, "var")
+    arr = as_array(t, a)
+    axes = reduced_axes(t, arr, axis)
+    name = _mean_dtype(t, arr, dtype)
+    count = Num(_count(t, arr, axes), "i64", "int")
+    native = COMPUTE[name]
+    middle = divide_by(t, reduce_nest(t, arr, axes, "sum", name, True), count, name)
+
+    def deviation(body: Any, slots: list[Any]) -> Any:
+        d = body.op("sub", native, body.cast(slots[0], native), slots[1])
+        return body.op("mul", native, d, d)
+
+    squares = elementwise(t, [arr, middle], name, deviation)
+    total = reduce_nest(t, as_array(t, squares), axes, "sum", name, _flag(t, keepdims))
+    if given(ddof) and not (isinstance(ddof, Num) and ddof.is_constant and ddof.constant == 0):
+        if not isinstance(ddof, Num) or ddof.python != "int":
+            raise PlanRefused("a ddof that is no integer", kind="reduce-option:var")
+        left = t.int_expr(count) - t.int_expr(ddof)
+        if not t.facts.ask_less_equal(0, left):
+            left = const(0)
+        count = Num(left, "i64", "int")
+    return divide_by(t, total, count, name), name
+
+
+@rule("np.var", "arr.var")
+def var(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE, ddof: Value = NONE,
+        keepdims: Value = NONE, where: Value = NONE) -> Value:
+    return _variance(t, a, axis, dtype, out, ddof, keepdims, where)[0]
+
+
+@rule("np.std", "arr.std")
+def std(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE, ddof: Value = NONE,
+        keepdims: Value = NONE, where: Value = NONE) -> Value:
+    return ufunc(t, "sqrt", [_variance(t, a, axis, dtype, out, ddof, keepdims, where)[0]])
+
+
+@rule("np.linalg.norm")
+def norm(t: Typer, x: Value, ord_: Value = NONE, axis: Value = NONE, keepdims: Value = NONE) -> Value:
+    arr = as_array(t, x)
+    if given(ord_) and not (isinstance(ord_, Num) and ord_.is_constant and ord_.constant == 2 and (
+            arr.ndim == 1 or (given(axis) and not t.is_sequence(axis)))):
+        raise PlanRefused("a norm of this order", kind="kernel:np.linalg.norm")
+    if given(axis) and t.is_sequence(axis) and len(t.children(axis)) > 2:
+        raise PlanRefused("a norm over more than two axes", kind="axis-error")
+    name = arr.dtype if arr.dtype[0] == "f" else "f64"
+    native = COMPUTE[name]
+
+    def square(body: Any, slot: Any) -> Any:
+        slot = body.cast(slot, native)
+        return body.op("mul", native, slot, slot)
+
+    total = reduce_nest(t, arr, reduced_axes(t, arr, axis), "sum", name, _flag(t, keepdims), square)
+    return ufunc(t, "sqrt", [total])
+
+
+@rule("np.trace", "arr.trace")
+def trace(t: Typer, a: Value, *rest: Value) -> Value:
+    from .typed import RULES
+    if any(given(v) for v in rest):
+        raise PlanRefused("np.trace with arguments", kind="kernel:np.trace")
+    return RULES["np.sum"](t, RULES["np.diagonal"](t, a))
+
+
+@rule("np.cumsum", "arr.cumsum")
+def cumsum(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE) -> Value:
+    return _scan(t, a, axis, dtype, out, "add", "cumsum")
+
+
+@rule("np.cumprod", "arr.cumprod")
+def cumprod(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE) -> Value:
+    return _scan(t, a, axis, dtype, out, "mul", "cumprod")
+
+
+def _scan(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, op: str, name: str) -> Value:
+    """A running sum or product: a loop along the axis, each trip a scalar or a nest over the other axes."""
+    from .rules_index import ravel
+    if given(out):
+        raise PlanRefused(f"np.{name} with out=", kind=f"kernel:np.{name}")
+    arr = as_array(t, a)
+    if not given(axis):
+        flat = ravel(t, arr)
+        assert isinstance(flat, Arr)
+        arr, where = flat, 0
+    else:
+        where = t.axis_of(axis, arr.ndim)
+    memory = _sum_dtype(t, arr, dtype)
+    native = COMPUTE[memory]
+    result = t.new_temp(arr.shape, memory)
+    n = arr.shape[where]
+    var = ScalarReg("i64", "scan")
+    var.expr = t.facts.new_register("scan", 0, n - 1)
+    outer, t.steps = t.steps, []
+    if arr.ndim == 1:
+        acc = ScalarReg(native, "acc")
+        if native == "i64":
+            acc.expr = t.facts.new_register("acc")
+        start = Literal((0.0 if native[0] == "f" else 0) if op == "add" else (1.0 if native[0] == "f" else 1), native)
+        if op == "add" and native[0] == "f":
+            start = Literal(-0.0, native)  # -0.0 + x is x for every x
+        outer.append(SetStep(acc, start))
+        value = t.load(Arr(_at(arr.view, 0, var.expr)))
+        body = t.scalar_body()
+        slot = body.cast(t.scalar_slot(body, value), native)
+        t.emit(ScalarOpStep(op, acc, (acc, slot), native))  # type: ignore[arg-type]
+        t.emit(StoreStep(_at(result.view, 0, var.expr), acc))
+    else:
+        first, then = NestBody(), NestBody()
+        x = _at(arr.view, where, var.expr)
+        y = _at(result.view, where, var.expr)
+        slot = first.cast(first.view(x), native)
+        ops = first.finish()
+        one: list[Any] = [Nest(x.shape, first.inputs, ops, [NestOut(first.number(slot), "store", y)], t.pc)]
+        slot = then.op(op, native, then.view(_at(result.view, where, var.expr - 1)), then.cast(then.view(x), native))
+        ops = then.finish()
+        more: list[Any] = [Nest(x.shape, then.inputs, ops, [NestOut(then.number(slot), "store", y)], t.pc)]
+        t.emit(IfStep(compare("eq", var.expr, 0), one, more))
+    inner, t.steps = t.steps, outer
+    t.emit(ForStep(var, const(0), n, const(1), inner))
+    return result
+
+
+def _at(view: View, axis: int, index: Expr) -> View:
+    """The slice of a view at one position along an axis."""
+    keep = [i for i in range(view.ndim) if i != axis]
+    return View(view.buffer, view.dtype, tuple(view.shape[i] for i in keep), tuple(view.strides[i] for i in keep),
+                view.offset + view.strides[axis] * index)
+
+
+@rule("py.sum")
+def py_sum(t: Typer, iterable: Value, start: Value | None = None) -> Value:
+    from .typed import RULES
+    total: Value = t.constant(0) if start is None or not given(start) else start
+    if isinstance(iterable, Arr):
+        raise PlanRefused("sum() over an array", kind="kernel:py.sum")
+    for item in t.children(iterable):
+        total = RULES["op.add"](t, total, item)
+    return total
