@@ -44,6 +44,14 @@ def result_dtype(name: str, dtype: str) -> str:
     return "bool" if BY_NAME[name].predicate else dtype
 
 
+def truth(body: Body, slot: Slot) -> Slot:
+    """x != 0 as bool."""
+    dtype = body.dtype(slot)
+    if dtype == "bool":
+        return slot
+    return body.op("ne", dtype, slot, body.const(0.0 if dtype[0] == "f" else 0, dtype))
+
+
 class NestBody:
     """Builds the inputs and the DAG of a nest."""
 

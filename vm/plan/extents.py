@@ -8,6 +8,7 @@ division, modulo, min, max, select) that are no sum of products. Every atom carr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from math import inf
 
 Bound = float  # int or +-inf
@@ -148,6 +149,7 @@ OPAQUE: dict[str, Callable[..., int]] = {
 
 _exprs: dict[tuple[int, tuple[tuple[tuple[Atom, ...], int], ...]], Expr] = {}
 _atoms: dict[tuple, Atom] = {}
+_order = count()  # a total order of atoms, stable within one planning
 
 
 def _intern(constant: int, terms: dict[tuple[Atom, ...], int]) -> Expr:
@@ -155,15 +157,15 @@ def _intern(constant: int, terms: dict[tuple[Atom, ...], int]) -> Expr:
     key = (constant, items)
     found = _exprs.get(key)
     if found is None:
-        if len(_exprs) > 200_000:  # bounded memory: old plans keep their own references
-            clear_interned()
         found = _exprs[key] = Expr(constant, items)
     return found
 
 
-def clear_interned() -> None:
-    """Forget interned expressions (not constants' meaning): plans made before stay valid, new ones are compared anew."""
-    _exprs.clear()
+def trim_interned(limit: int = 200_000) -> None:
+    """Forget interned expressions past `limit`: plans made before stay valid. Only between plannings, never during one."""
+    if len(_exprs) > limit or len(_atoms) > limit:
+        _exprs.clear()
+        _atoms.clear()
 
 
 def const(value: int) -> Expr:
@@ -180,7 +182,7 @@ def _atom(op: str, name: object, args: tuple[Expr, ...], lo: Bound, hi: Bound) -
     key = (op, name, args)
     found = _atoms.get(key)
     if found is None:
-        found = _atoms[key] = Atom(op, name, args, lo, hi, len(_atoms))
+        found = _atoms[key] = Atom(op, name, args, lo, hi, next(_order))
     return found
 
 
@@ -195,15 +197,7 @@ def symbol(name: str, lo: Bound = 0, hi: Bound = 2**47) -> Expr:
 
 def register(name: object, lo: Bound = -inf, hi: Bound = inf) -> Expr:
     """A runtime integer register: a loop variable or a value read from an array."""
-    return _atom_expr(Atom("reg", name, (), lo, hi, _next_reg_order()))
-
-
-_reg_order = [1 << 40]
-
-
-def _next_reg_order() -> int:
-    _reg_order[0] += 1
-    return _reg_order[0]
+    return _atom_expr(Atom("reg", name, (), lo, hi, next(_order)))
 
 
 def add(a: Expr, b: Expr) -> Expr:

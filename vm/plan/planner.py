@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from threading import RLock
 
 from ..lang.bytecode import Program
+from .extents import trim_interned
 from .passes import run_passes
 from .planner_errors import PlanRefused
 from .reading import LiveReader, RecordedReader
@@ -12,13 +14,15 @@ from .signature import Signature
 from .steps import Plan
 from .typed import type_program
 
+_planning = RLock()  # expressions are interned process-wide: one planning at a time
+
 __all__ = ["PlanRefused", "plan_live", "plan_recorded"]
 
 
 def plan_live(program: Program, args: Sequence[object], read_capture: Callable[[int], object],
               disable_fusions: Sequence[str] = ()) -> Plan:
     """Plan a program for live arguments (one object per parameter, defaults filled in). Raises PlanRefused."""
-    return run_passes(type_program(program, LiveReader(program, args, read_capture)), disable_fusions)
+    return _plan(program, LiveReader(program, args, read_capture), disable_fusions)
 
 
 def plan_recorded(program: Program, signature: Signature, sample: Mapping[str, int],
@@ -27,4 +31,10 @@ def plan_recorded(program: Program, signature: Signature, sample: Mapping[str, i
 
     Raises PlanRefused, also when typing wants to read something that the signature does not hold.
     """
-    return run_passes(type_program(program, RecordedReader(program, signature, sample)), disable_fusions)
+    return _plan(program, RecordedReader(program, signature, sample), disable_fusions)
+
+
+def _plan(program: Program, reader: LiveReader | RecordedReader, disable_fusions: Sequence[str]) -> Plan:
+    with _planning:
+        trim_interned()
+        return run_passes(type_program(program, reader), disable_fusions)

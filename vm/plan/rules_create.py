@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .body import NestBody
+from .body import NestBody, truth
 from .extents import Expr, const, emax, floordiv
 from .planner_errors import PlanRefused
-from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elementwise, given, truth
+from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elementwise, given
 from .rules_index import expand_dims, ravel, shape_arg
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
@@ -127,7 +127,7 @@ def arange(t: Typer, start: Value, stop: Value = NONE, step: Value = NONE, dtype
 @rule("np.linspace")
 def linspace(t: Typer, start: Value, stop: Value, num: Value = NONE, endpoint: Value = NONE, retstep: Value = NONE,
              dtype: Value = NONE, axis: Value = NONE) -> Value:
-    if given(retstep) and t.is_true(retstep) or given(axis) and t.known_int(axis) != 0:
+    if (given(retstep) and t.is_true(retstep)) or (given(axis) and t.known_int(axis) != 0):
         raise PlanRefused("np.linspace with these arguments", kind="kernel:np.linspace")
     if not isinstance(start, Num) or not isinstance(stop, Num):
         raise PlanRefused("np.linspace of arrays", kind="kernel:np.linspace")
@@ -198,7 +198,7 @@ _triangle("triu", "ge")
 def diag(t: Typer, v: Value, k: Value = NONE) -> Value:
     from .typed import RULES
     arr = as_array(t, v)
-    if given(k) and t.known_int(k) != 0 or arr.ndim not in (1, 2):
+    if (given(k) and t.known_int(k) != 0) or arr.ndim not in (1, 2):
         raise PlanRefused("np.diag off the main diagonal", kind="kernel:np.diag")
     if arr.ndim == 2:
         return t.copy(RULES["np.diagonal"](t, arr))  # type: ignore[arg-type]
@@ -431,7 +431,7 @@ def roll(t: Typer, a: Value, shift: Value, axis: Value = NONE) -> Value:
 
 @rule("np.pad")
 def pad(t: Typer, a: Value, width: Value, mode: Value = NONE, constant_values: Value = NONE, *rest: Value) -> Value:
-    if given(mode) and not (isinstance(mode, Static) and mode.value == "constant") or any(map(given, rest)):
+    if (given(mode) and not (isinstance(mode, Static) and mode.value == "constant")) or any(map(given, rest)):
         raise PlanRefused("np.pad in a mode other than constant", kind="kernel:np.pad")
     arr = as_array(t, a)
     pairs = _pad_widths(t, width, arr.ndim)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .body import NestBody, result_dtype, wrap
+from .body import NestBody, result_dtype, truth, wrap
 from .extents import Expr
 from .planner_errors import PlanRefused
 from .python_arithmetic import python_binary, python_compare, python_negative
@@ -196,14 +196,6 @@ def power_by_constant(body: Any, native: str, slots: list[Any], exponent: Value)
         square = body.op("mul", native, x, x)
         return body.op("mul", native, square, x if k == 3 else square)
     return None
-
-
-def truth(body: Any, slot: Any) -> Any:
-    """x != 0 as bool."""
-    dtype = body.dtype(slot)
-    if dtype == "bool":
-        return slot
-    return body.op("ne", dtype, slot, body.const(0.0 if dtype[0] == "f" else 0, dtype))
 
 
 # --- registration -----------------------------------------------------------------------------------------------------
@@ -450,7 +442,7 @@ def clip(t: Typer, a: Value, *args: Value) -> Value:
 
 @rule("np.round", "np.around", "arr.round")
 def round_(t: Typer, a: Value, decimals: Value = NONE, out: Value = NONE) -> Value:
-    if given(decimals) and t.known_int(decimals) != 0 or given(out):
+    if (given(decimals) and t.known_int(decimals) != 0) or given(out):
         raise PlanRefused("rounding to decimals", kind="kernel:np.round")
     if isinstance(a, (Arr, Num)) and a.dtype[0] in "iu":
         return a if isinstance(a, Num) else t.copy(a)

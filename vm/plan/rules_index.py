@@ -217,7 +217,7 @@ def shape_arg(t: Typer, value: Value) -> tuple[Expr, ...]:
     items = t.children(value) if t.is_sequence(value) else [value]
     extents = tuple(t.int_expr(v) for v in items)
     for e in extents:
-        if t.facts.is_less_equal(0, e) is None and not t.facts.ask_less_equal(0, e) or (e.value is not None and e.value < 0):
+        if (t.facts.is_less_equal(0, e) is None and not t.facts.ask_less_equal(0, e)) or (e.value is not None and e.value < 0):
             raise PlanRefused("a negative extent", kind="shape-error")
     return extents
 
@@ -432,7 +432,7 @@ def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]
             shape_out.append(length)
             strides.append(v.strides[axis] * step)
         else:
-            if isinstance(item, Num) and item.native == "bool" or isinstance(item, Static):
+            if (isinstance(item, Num) and item.native == "bool") or isinstance(item, Static):
                 raise PlanRefused("an index that is no integer, slice or array", kind="index-error")
             number = t.load(item) if isinstance(item, Arr) else item
             if isinstance(number, Num) and number.dtype[0] == "f":

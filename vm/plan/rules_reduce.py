@@ -12,6 +12,7 @@ from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, elementwise, given, ufunc
 from .rules_index import axes_of
 from .steps import (
+    ITEM_BYTES,
     ForStep,
     IfStep,
     Literal,
@@ -23,7 +24,6 @@ from .steps import (
     StoreStep,
     View,
     contiguous_strides,
-    ITEM_BYTES,
 )
 from .typed import NONE, Typer, rule
 from .values import COMPUTE, Arr, Num, Value

@@ -24,17 +24,15 @@ from .extents import Expr, as_expr, compare, const, select, symbol
 from .facts import Facts
 from .planner_errors import PlanRefused
 from .reading import LiveReader, RecordedReader
-from .signature import DTYPE_NAMES, NUMPY_DTYPES, Signature
+from .signature import DTYPE_NAMES, Signature
 from .steps import (
     ITEM_BYTES,
     Buffer,
     Literal,
     LoadStep,
     Nest,
-    NestInput,
     NestOut,
     Plan,
-    Result,
     ScalarReg,
     Step,
     StoreStep,
@@ -43,7 +41,21 @@ from .steps import (
     contiguous_strides,
     walk,
 )
-from .values import COMPUTE, Arr, Lazy, Map, Num, Range, Seq, SliceV, Static, Value, python_bool, python_float, python_int
+from .values import (
+    COMPUTE,
+    Arr,
+    Lazy,
+    Map,
+    Num,
+    Range,
+    Seq,
+    SliceV,
+    Static,
+    Value,
+    python_bool,
+    python_float,
+    python_int,
+)
 
 Rule = Callable[..., Value]
 RULES: dict[str, Rule] = {}
@@ -631,7 +643,3 @@ def split_operands(ins: Instruction) -> list[Any]:
 
 def _product(extents: Sequence[Expr]) -> Expr:
     return prod(extents, start=const(1))  # type: ignore[arg-type]
-
-
-__all__ = ["ATTRIBUTES", "NONE", "RULES", "Map", "NestInput", "Result", "Typer", "attribute", "rule", "type_program",
-           "NUMPY_DTYPES"]
