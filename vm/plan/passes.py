@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from .fuse import drop_dead, merge_epilogues, merge_nests
 from .policy import ShapePolicy
 from .steps import Plan
 
@@ -24,7 +25,11 @@ class Pass:
     fusions: tuple[str, ...] = ()
 
 
-PASSES: tuple[Pass, ...] = ()
+PASSES: tuple[Pass, ...] = (
+    Pass("dead", "drop steps whose results nobody reads", drop_dead),
+    Pass("nests", "merge nests that exchange values point by point", merge_nests, ("chain", "reduce_epilogue")),
+    Pass("epilogues", "move bias and activation into products", merge_epilogues, ("product_epilogue",)),
+)
 
 watchers: list[Callable[[str, Plan], None]] = []  # called with a pass's name and the plan after it, for dumps
 

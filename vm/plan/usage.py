@@ -1,0 +1,184 @@
+"""Who reads and writes what: one scan over the region tree that the fusing passes share.
+
+Positions are indices into a region's own list of steps; what happens inside a nested region counts at the position of the
+step that holds it. Distinct buffers never overlap (typing guards written arguments), so a buffer is the unit of dependence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .steps import (
+    AllocStep,
+    Buffer,
+    Contract,
+    ForStep,
+    IfStep,
+    LoadStep,
+    Nest,
+    Plan,
+    Result,
+    ScalarOpStep,
+    ScalarReg,
+    SetStep,
+    Step,
+    StoreStep,
+    View,
+    WhileStep,
+)
+
+
+class Region:
+    """A list of steps with its accesses. barriers: positions of control flow and traps; sets: positions that assign a
+    scalar register which is assigned elsewhere too; arg_writes: positions that write an argument."""
+
+    __slots__ = ("arg_writes", "barriers", "depth", "parent", "reads", "sets", "steps", "writes")
+
+    def __init__(self, steps: list[Step], parent: Region | None) -> None:
+        self.steps, self.parent = steps, parent
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.reads: dict[Buffer, set[int]] = {}
+        self.writes: dict[Buffer, set[int]] = {}
+        self.barriers: list[int] = []
+        self.sets: list[int] = []
+        self.arg_writes: list[int] = []
+
+    def is_written_between(self, buffer: Buffer, first: int, last: int) -> bool:
+        """Whether a step strictly between two positions writes the buffer."""
+        found = self.writes.get(buffer)
+        return found is not None and any(first < at < last for at in found)
+
+    def is_read_between(self, buffer: Buffer, first: int, last: int) -> bool:
+        """Whether a step strictly between two positions reads the buffer."""
+        found = self.reads.get(buffer)
+        return found is not None and any(first < at < last for at in found)
+
+    def move_accesses(self, reads: Iterable[Buffer], writes: Iterable[Buffer], old: int, new: int) -> None:
+        """The step at `old` is at `new` from now on."""
+        for table, buffers in ((self.reads, reads), (self.writes, writes)):
+            for buffer in buffers:
+                at = table.setdefault(buffer, set())
+                at.discard(old)
+                at.add(new)
+
+
+class Usage:
+    """Accesses of a whole plan. regions: children before parents."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.regions: list[Region] = []
+        self.home: dict[Buffer, Region] = {}  # innermost region that holds every access
+        self.n_writes: dict[Buffer, int] = {}
+        self.results: set[Buffer] = set()
+        self._assigned: dict[ScalarReg, list[tuple[Region, int]]] = {}
+        pending: list[Result] = [plan.result]
+        while pending:
+            item = pending.pop()
+            pending.extend(item.items)
+            if item.view is not None:
+                self.results.add(item.view.buffer)
+        self._scan(plan.steps, None)
+        for places in self._assigned.values():
+            if len(places) > 1:
+                for region, at in places:
+                    up: Region | None = region
+                    if at not in region.sets:
+                        region.sets.append(at)
+                    while up is not None and up.parent is not None:
+                        at = next(i for i, step in enumerate(up.parent.steps) if _holds(step, up.steps))
+                        if at not in up.parent.sets:
+                            up.parent.sets.append(at)
+                        up = up.parent
+
+    def is_local(self, buffer: Buffer, region: Region) -> bool:
+        """Whether every access lies in the region (or below it) and no result needs the buffer."""
+        return self.home.get(buffer) is region and buffer.kind == "temp"
+
+    def is_written_once(self, buffer: Buffer) -> bool:
+        """Whether one step alone writes the buffer, which belongs to the plan."""
+        return buffer.kind != "arg" and self.n_writes.get(buffer, 0) == 1
+
+    def _scan(self, steps: list[Step], parent: Region | None) -> Region:
+        region = Region(steps, parent)
+        for at, step in enumerate(steps):
+            if isinstance(step, (Nest, Contract, LoadStep, StoreStep)):
+                reads, writes = accesses(step)
+                for view in reads:
+                    self._touch(region, region.reads, view.buffer, at)
+                for view in writes:
+                    buffer = view.buffer
+                    self._touch(region, region.writes, buffer, at)
+                    self.n_writes[buffer] = self.n_writes.get(buffer, 0) + 1
+                    if buffer.kind == "arg":
+                        region.arg_writes.append(at)
+            elif isinstance(step, (ForStep, WhileStep, IfStep)):
+                region.barriers.append(at)
+                bodies = (step.then, step.orelse) if isinstance(step, IfStep) else (step.body,)
+                for body in bodies:
+                    child = self._scan(body, region)
+                    for buffer in child.reads:
+                        region.reads.setdefault(buffer, set()).add(at)
+                    for buffer in child.writes:
+                        region.writes.setdefault(buffer, set()).add(at)
+                    if child.arg_writes:
+                        region.arg_writes.append(at)
+            elif not isinstance(step, (ScalarOpStep, SetStep, AllocStep)):
+                region.barriers.append(at)
+            if isinstance(step, (ScalarOpStep, SetStep, LoadStep)):
+                self._assigned.setdefault(step.dst, []).append((region, at))
+            if isinstance(step, Nest) and may_trap(step):
+                region.barriers.append(at)
+        self.regions.append(region)
+        return region
+
+    def _touch(self, region: Region, table: dict[Buffer, set[int]], buffer: Buffer, at: int) -> None:
+        found = table.get(buffer)
+        if found is None:
+            table[buffer] = {at}
+        else:
+            found.add(at)
+        home = self.home.get(buffer)
+        if home is not region:
+            self.home[buffer] = region if home is None else _common(home, region)
+
+
+def _common(a: Region, b: Region) -> Region:
+    while a is not b:
+        if a.depth >= b.depth:
+            assert a.parent is not None
+            a = a.parent
+        else:
+            assert b.parent is not None
+            b = b.parent
+    return a
+
+
+def _holds(step: Step, body: list[Step]) -> bool:
+    if isinstance(step, (ForStep, WhileStep)):
+        return step.body is body
+    return isinstance(step, IfStep) and (step.then is body or step.orelse is body)
+
+
+def accesses(step: Step) -> tuple[list[View], list[View]]:
+    """Views that a step reads and writes itself (nested regions left out)."""
+    if isinstance(step, Nest):
+        reads = [item.view for item in step.inputs if item.view is not None]
+        for op in step.ops:
+            if op.view is not None:
+                reads.append(op.view)
+        return reads, [out.view for out in step.outs]
+    if isinstance(step, Contract):
+        reads = [step.a, step.b]
+        if step.bias is not None:
+            reads.append(step.bias)
+        return reads, [step.out]
+    if isinstance(step, LoadStep):
+        return [step.view], []
+    if isinstance(step, StoreStep):
+        return [], [step.view]
+    return [], []
+
+
+def may_trap(nest: Nest) -> bool:
+    """Whether an index may be out of range."""
+    return any(op.indexes for op in nest.ops) or any(out.indexes for out in nest.outs)
