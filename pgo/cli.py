@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 
@@ -45,10 +45,6 @@ def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
         at = arguments.index("--")
         return arguments[:at], arguments[at + 1:]
     return arguments, []
-
-
-class _Usage(PrebakeError):
-    """A combination of arguments that argparse cannot see."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -181,13 +177,13 @@ def run_record(given: argparse.Namespace) -> int:
         print("usage: prebake profile -o PROFILE -- COMMAND ...   (or show, merge, diff, overlap)", file=sys.stderr)
         return USAGE
     environment = {**os.environ, "PREBAKE_PROFILE": os.path.abspath(given.output)}
-    try:
-        code = subprocess.run(given.command_line, env=environment, check=False).returncode
-    except OSError as error:
-        print(f"prebake: '{given.command_line[0]}' cannot be run ({error.strerror})", file=sys.stderr)
+    if shutil.which(given.command_line[0]) is None:
+        print(f"prebake: there is no command '{given.command_line[0]}'", file=sys.stderr)
         return USAGE
+    code = os.spawnvpe(os.P_WAIT, given.command_line[0], given.command_line, environment)
     if code:
-        print(f"prebake: the command ended with exit code {code}", file=sys.stderr)
+        how = f"exit code {code}" if code > 0 else f"signal {-code}"
+        print(f"prebake: the command ended with {how}", file=sys.stderr)
         return code if code > 0 else 128 - code
     if not os.path.exists(given.output):
         print(f"prebake: {given.output} was not written: no decorated function was called", file=sys.stderr)
