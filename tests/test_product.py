@@ -106,7 +106,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("product")
     (folder / "product.c").write_text(SOURCE)
     target = folder / f"product-{level}.so"
-    flags = "-O3 -Wall -Werror -Wno-psabi -ffp-contract=off -fwrapv -fPIC -shared".split()
+    flags = ["-O3", "-Wall", "-Werror", "-Wno-psabi", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared"]
     subprocess.run([compiler, *flags, f"-march={level}", f"-I{INCLUDE}", "-o", str(target), str(folder / "product.c")],
                    check=True)
     if not runs_here(level):

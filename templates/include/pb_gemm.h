@@ -22,80 +22,72 @@ PBP_NOINLINE void PBP_NAME(gemm_scalar)(const pb_gemm *g) {
         }
 }
 
-/* Both operands contiguous along k: dot products, four at a time. */
+/* Both operands contiguous along k: dot products, up to four rows by three columns at once. */
 PBP_NOINLINE void PBP_NAME(gemm_dots)(const pb_gemm *g) {
     PBP_REAL out[16];
-    for (int64_t j = 0; j < g->n; j += PBP_NARROW) {
-        const int cols = (int)pb_min_i64(g->n - j, PBP_NARROW);
-        const int rows = cols == 1 ? 4 : 2;
-        const PBP_NAME(dot_fn) many = PBP_NAME(dots_many)[cols - 1], one = PBP_NAME(dots_1)[cols - 1];
+    for (int64_t j = 0; j < g->n;) {
+        const int cols = g->n - j == 4 ? 2 : (int)pb_min_i64(g->n - j, 3);
+        const PBP_NAME(dot_fn) four = PBP_NAME(dots_4)[cols - 1], one = PBP_NAME(dots_1)[cols - 1];
         for (int64_t i = 0; i < g->m;) {
-            const int r = g->m - i >= rows ? rows : 1;
-            (r == rows ? many : one)(g->k, g->a + i * g->a_rs, g->a_rs, g->b + j * g->b_cs, g->b_cs, out);
-            for (int x = 0; x < r; x++, i++)
+            const int rows = g->m - i >= 4 ? 4 : 1;
+            (rows == 4 ? four : one)(g->k, g->a + i * g->a_rs, g->a_rs, g->b + j * g->b_cs, g->b_cs, out);
+            for (int x = 0; x < rows; x++, i++)
                 for (int y = 0; y < cols; y++)
                     *(PBP_ELEM *)(g->c + i * g->c_rs + (j + y) * g->c_cs) =
                         PBP_NAME(finish)(out[x * cols + y], g, j + y);
         }
+        j += cols;
     }
 }
 
-/* n <= PBP_NARROW: bring both operands into the form that dots want. False: not worth it or not possible. */
-PBP_NOINLINE int PBP_NAME(gemm_narrow)(const pb_gemm *g) {
-    pb_gemm d = *g;
+/* How the tiles of one product read their operands. */
+typedef struct {
+    int in_place, on_the_fly, copy_a;
+    int64_t block_k, block_m;
+} PBP_NAME(ways);
+
+PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
+    const int64_t m = g->m, n = g->n, k = g->k;
+    PBP_NAME(ways) w = {0, 0, 0, k, m};
+    int64_t deepest = k;
     if (g->b_packed) {
-        d.b_cs = PBP_NAME(narrow_stride)(g->k);
-        d.b_rs = PBP_SIZE;
-    } else if (g->b_rs != PBP_SIZE) {
-        if (g->n * g->k * PBP_SIZE > PBP_SCRATCH_B) return 0;
-        PBP_ELEM *to = (PBP_ELEM *)pb_scratch.b;
-        for (int64_t j = 0; j < g->n; j++)
-            for (int64_t k = 0; k < g->k; k++) *to++ = *(const PBP_ELEM *)(g->b + j * g->b_cs + k * g->b_rs);
-        d.b = pb_scratch.b;
-        d.b_rs = PBP_SIZE;
-        d.b_cs = g->k * PBP_SIZE;
+        if (k > PBP_LONG_K) deepest = PBP_LONG_K;
+    } else if (g->b_cs == PBP_SIZE && n >= PBP_LANES &&
+               (m <= 2 * PBP_TILE_ROWS || (g->b_rs >= 0 && k * g->b_rs <= PBP_SCRATCH_B))) {
+        w.in_place = 1;
+        if (m <= PBP_PAIR_ROWS && k * n * PBP_SIZE > PBP_STREAM_BYTES) deepest = PBP_STREAM_K;
+    } else {
+        w.on_the_fly = 1;
+        deepest = PBP_SCRATCH_B / PBP_PANEL_ROW;
     }
-    if (g->a_cs == PBP_SIZE) {
-        PBP_NAME(gemm_dots)(&d);
-        return 1;
+    /* Copying pays when the block is read for many panels and does not lie well: not contiguous, or too large for L2. */
+    if (m > 2 * PBP_TILE_ROWS && n > 2 * PBP_PANEL) {
+        w.copy_a = g->a_cs != PBP_SIZE || (!g->b_packed && m * pb_min_i64(k, deepest) * PBP_SIZE > PBP_SCRATCH_A);
+        if (w.copy_a) deepest = pb_min_i64(deepest, PBP_SCRATCH_B / PBP_PANEL_ROW);
     }
-    const int64_t fit = PBP_SCRATCH_A / (PBP_SIZE * g->k);
-    if (fit == 0) {
-        if (!g->b_packed) return 0;
-        PBP_NAME(gemm_scalar)(&d);
-        return 1;
-    }
-    for (int64_t i = 0; i < g->m; i += fit) {
-        const int64_t rows = pb_min_i64(g->m - i, fit);
-        for (int64_t k = 0; k < g->k; k++)
-            for (int64_t r = 0; r < rows; r++)
-                ((PBP_ELEM *)pb_scratch.a)[r * g->k + k] = *(const PBP_ELEM *)(g->a + (i + r) * g->a_rs + k * g->a_cs);
-        d.a = pb_scratch.a;
-        d.a_rs = g->k * PBP_SIZE;
-        d.m = rows;
-        d.c = g->c + i * g->c_rs;
-        PBP_NAME(gemm_dots)(&d);
-    }
-    return 1;
+    if (k > deepest) w.block_k = pb_ceil_div(k, pb_ceil_div(k, deepest));
+    if (w.copy_a) w.block_m = PBP_SCRATCH_A / (w.block_k * PBP_SIZE) / PBP_TILE_ROWS * PBP_TILE_ROWS;
+    return w;
 }
 
-/* Rows [0, m) against one group of panels; cols < the tile's width, or a column stride: through a buffer. */
-PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t m, int64_t a_tile, const char *a,
+/* Rows [0, m) against one group of panels. direct: the tile stores into c; else through a buffer, `cols` columns. */
+PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t m, int64_t copied_row, const char *a,
                                     char *c, int64_t c_rs, int64_t c_cs, int64_t cols, int direct, int spread) {
     const int64_t count = pb_ceil_div(m, PBP_TILE_ROWS), base = m / count;
     int64_t extra = m % count;
     const char *ahead = t->ahead;
-    const int64_t share = t->ahead_step / count; /* each tile fetches its part of the next panel */
+    const int64_t share = t->ahead_step / count; /* each tile prefetches its part of the next panel */
     if (spread) t->ahead_step = pb_ceil_div(t->ahead_step, count);
-    PBP_REAL buffer[PBP_TILE_ROWS * PBP_PANEL] __attribute__((aligned(64)));
+    PBP_REAL buffer[PBP_TILE_ROWS * 8 * PBP_LANES] __attribute__((aligned(64)));
+    const int64_t buffer_row = 8 * PBP_LANES;
     for (int64_t i = 0, rows; i < m; i += rows) {
         rows = base + (extra-- > 0);
         t->ahead = ahead;
         if (spread) ahead += share * t->k;
         t->a = a;
-        if (a_tile) { /* copied tiles: [k][rows] */
+        if (copied_row) {
             t->a_cs = rows * PBP_SIZE;
-            a += a_tile * rows;
+            a += copied_row * rows;
         } else {
             a += t->a_rs * rows;
         }
@@ -105,146 +97,189 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
             tiles[rows - 1](t);
         } else {
             t->c = (char *)buffer;
-            t->c_rs = PBP_PANEL_ROW;
+            t->c_rs = buffer_row * PBP_SIZE;
             if (t->resume)
                 for (int64_t r = 0; r < rows; r++)
                     for (int64_t j = 0; j < cols; j++)
-                        buffer[r * PBP_PANEL + j] = *(const PBP_ELEM *)(c + r * c_rs + j * c_cs);
+                        buffer[r * buffer_row + j] = *(const PBP_ELEM *)(c + r * c_rs + j * c_cs);
             tiles[rows - 1](t);
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t j = 0; j < cols; j++)
-                    *(PBP_ELEM *)(c + r * c_rs + j * c_cs) = buffer[r * PBP_PANEL + j];
+                    *(PBP_ELEM *)(c + r * c_rs + j * c_cs) = buffer[r * buffer_row + j];
         }
         c += c_rs * rows;
     }
 }
 
+/* One block of k and of rows against all columns. a, a_rs, a_cs in t; copied_row: bytes a row of copied tiles takes, or 0. */
+PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, pb_tile *t, int64_t k0, int64_t m0,
+                                     int64_t m, int64_t copied_row) {
+    static const pb_tile_fn four_panels[1] = {PBP_NAME(tile_1x8)};
+    const int64_t n = g->n, k = g->k, kc = t->k;
+    const int last = k0 + kc == k, spread = g->b_packed && m > PBP_TILE_ROWS;
+    const char *a = t->a;
+    PBP_REAL bias[8 * PBP_LANES] __attribute__((aligned(64)));
+    t->relu = last && g->relu;
+    for (int64_t j = 0, width; j < n; j += width) {
+        int64_t j0 = j, cols = n - j;
+        const pb_tile_fn *tiles = PBP_NAME(tiles_2);
+        int pack = w->on_the_fly;
+        width = PBP_PANEL;
+        if (!pack && m == 1 && cols >= 4 * PBP_PANEL) {
+            width = 4 * PBP_PANEL;
+            tiles = four_panels;
+        } else if (!pack && m <= PBP_PAIR_ROWS && cols >= 2 * PBP_PANEL) {
+            width = 2 * PBP_PANEL;
+            tiles = PBP_NAME(tiles_4);
+        } else if (cols <= PBP_LANES) {
+            tiles = PBP_NAME(tiles_1);
+            width = PBP_LANES;
+        }
+        if (w->in_place && cols < width) {
+            /* The last columns: begin earlier and compute some again, unless they are sums under way. */
+            if (n >= width && w->block_k == k)
+                j0 = n - width;
+            else if (n >= PBP_LANES && w->block_k == k)
+                width = PBP_LANES, tiles = PBP_NAME(tiles_1);
+            else
+                pack = 1;
+            if (!pack) cols = width;
+        }
+        cols = pb_min_i64(cols, width);
+        t->ahead = t->b;
+        t->ahead_step = t->ahead_jump = 0;
+        t->turn = kc;
+        t->b_rs = PBP_PANEL_ROW;
+        if (g->b_packed) {
+            t->b = g->b + j * k * PBP_SIZE + k0 * PBP_PANEL_ROW;
+            t->b_ps = k * PBP_PANEL_ROW;
+            /* A single tile fetches its own panel and the start of the next; several tiles share the next one. */
+            t->ahead_step = PBP_PANEL_ROW;
+            if (spread) {
+                t->ahead = t->b + t->b_ps;
+            } else {
+                if (kc > PBP_AHEAD) t->turn = kc - PBP_AHEAD;
+                t->ahead = t->b + PBP_AHEAD * PBP_PANEL_ROW;
+                t->ahead_jump = t->b_ps - kc * PBP_PANEL_ROW;
+            }
+        } else {
+            const char *b = g->b + k0 * g->b_rs + j0 * g->b_cs;
+            if (pack) {
+                PBP_NAME(pack_panel)(kc, cols, b, g->b_rs, g->b_cs, pb_scratch.b);
+                t->b = pb_scratch.b;
+            } else {
+                t->b = b;
+                t->b_rs = g->b_rs;
+                t->b_ps = PBP_PANEL_ROW;
+            }
+            t->ahead = b;
+            if (g->b_cs == PBP_SIZE && (j + width) < n) {
+                t->ahead = b + width * PBP_SIZE;
+                t->ahead_step = g->b_rs;
+            }
+        }
+        t->bias = 0;
+        if (last && g->bias) {
+            t->bias = g->bias + j0 * g->bias_s;
+            if (g->bias_s != PBP_SIZE || cols < width) {
+                for (int64_t x = 0; x < width; x++)
+                    bias[x] = x < cols ? *(const PBP_ELEM *)(t->bias + x * g->bias_s) : 0;
+                t->bias = (const char *)bias;
+            }
+        }
+        char *c = g->c + m0 * g->c_rs + j0 * g->c_cs;
+        const int direct = cols == width && g->c_cs == PBP_SIZE;
+        PBP_NAME(gemm_rows)(tiles, t, m, copied_row, a, c, g->c_rs, g->c_cs, cols, direct, spread);
+    }
+}
+
 /* The general way: tiles over panels, which are packed, used in place or packed on the fly. */
 PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
-    const int64_t m = g->m, n = g->n, k = g->k;
-    const int in_place = !g->b_packed && g->b_cs == PBP_SIZE && m <= 2 * PBP_TILE_ROWS && n >= PBP_PANEL;
-    const int on_the_fly = !g->b_packed && !in_place;
-    const int copy_a = g->a_cs != PBP_SIZE && m >= 2 * PBP_TILE_ROWS && n >= 2 * PBP_PANEL;
-    int64_t block_k = k, block_m = m;
-    if (on_the_fly || copy_a) {
-        if (k > PBP_BLOCK_K) block_k = pb_ceil_div(k, pb_ceil_div(k, PBP_BLOCK_K));
-    } else if (g->b_packed && k > PBP_LONG_K) {
-        block_k = pb_ceil_div(k, pb_ceil_div(k, PBP_LONG_K));
-    }
-    if (copy_a) block_m = PBP_SCRATCH_A / (block_k * PBP_SIZE) / PBP_TILE_ROWS * PBP_TILE_ROWS;
-    PBP_REAL bias[8 * PBP_LANES] __attribute__((aligned(64)));
-
-    for (int64_t k0 = 0; k0 < k; k0 += block_k) {
-        const int64_t kc = pb_min_i64(k - k0, block_k);
-        const int last = k0 + kc == k;
-        for (int64_t m0 = 0; m0 < m; m0 += block_m) {
-            const int64_t mc = pb_min_i64(m - m0, block_m);
-            const char *a = g->a + m0 * g->a_rs + k0 * g->a_cs;
-            pb_tile t = {kc, a, g->a_rs, g->a_cs, 0, PBP_PANEL_ROW, 0, 0, 0, 0, 0, k0 > 0, 0, 0, 0, 0};
-            if (copy_a) {
-                const int64_t count = pb_ceil_div(mc, PBP_TILE_ROWS), base = mc / count;
-                int64_t extra = mc % count;
-                PBP_ELEM *to = (PBP_ELEM *)pb_scratch.a;
-                for (int64_t i = 0, rows; i < mc; i += rows) {
+    const PBP_NAME(ways) w = PBP_NAME(choose)(g);
+    pb_tile t;
+    for (int64_t k0 = 0; k0 < g->k; k0 += w.block_k) {
+        t.k = pb_min_i64(g->k - k0, w.block_k);
+        t.resume = k0 > 0;
+        for (int64_t m0 = 0; m0 < g->m; m0 += w.block_m) {
+            const int64_t m = pb_min_i64(g->m - m0, w.block_m);
+            int64_t copied_row = 0;
+            t.a = g->a + m0 * g->a_rs + k0 * g->a_cs;
+            t.a_rs = g->a_rs;
+            t.a_cs = g->a_cs;
+            if (w.copy_a && g->a_cs == PBP_SIZE) { /* rows stay rows, next to each other */
+                const int64_t row = t.k * PBP_SIZE;
+                for (int64_t r = 0; r < m; r++) memcpy(pb_scratch.a + r * row, t.a + r * g->a_rs, (size_t)row);
+                t.a = pb_scratch.a;
+                t.a_rs = row;
+            } else if (w.copy_a) {
+                const int64_t count = pb_ceil_div(m, PBP_TILE_ROWS), base = m / count;
+                int64_t extra = m % count;
+                copied_row = t.k * PBP_SIZE;
+                for (int64_t i = 0, rows; i < m; i += rows) {
                     rows = base + (extra-- > 0);
-                    for (int64_t x = 0; x < kc; x++)
-                        for (int64_t r = 0; r < rows; r++)
-                            *to++ = *(const PBP_ELEM *)(a + (i + r) * g->a_rs + x * g->a_cs);
+                    PBP_NAME(copy_tile)(t.k, rows, t.a + i * g->a_rs, g->a_rs, g->a_cs, pb_scratch.a + i * copied_row);
                 }
-                a = pb_scratch.a;
+                t.a = pb_scratch.a;
                 t.a_rs = PBP_SIZE;
             }
-            for (int64_t j = 0, width; j < n; j += width) {
-                int64_t left = n - j, j0 = j;
-                const pb_tile_fn *tiles = PBP_NAME(tiles_2);
-                const pb_tile_fn four[1] = {PBP_NAME(tile_1x8)};
-                width = PBP_PANEL;
-                if (!on_the_fly && mc == 1 && left >= 4 * PBP_PANEL) {
-                    width = 4 * PBP_PANEL;
-                    tiles = four;
-                } else if (!on_the_fly && mc <= PBP_PAIR_ROWS && left >= 2 * PBP_PANEL) {
-                    width = 2 * PBP_PANEL;
-                    tiles = PBP_NAME(tiles_4);
-                } else if (left <= PBP_LANES) {
-                    tiles = PBP_NAME(tiles_1);
-                }
-                if (g->b_packed) {
-                    t.b = g->b + j * k * PBP_SIZE + k0 * PBP_PANEL_ROW;
-                    t.b_ps = k * PBP_PANEL_ROW;
-                } else if (in_place) {
-                    if (left < PBP_PANEL) { /* the last panel begins earlier and repeats some columns */
-                        j0 = n - PBP_PANEL;
-                        left = PBP_PANEL;
-                        tiles = PBP_NAME(tiles_2);
-                    }
-                    t.b = g->b + k0 * g->b_rs + j0 * PBP_SIZE;
-                    t.b_rs = g->b_rs;
-                    t.b_ps = PBP_PANEL_ROW;
-                } else {
-                    PBP_NAME(pack_panel)(kc, pb_min_i64(left, width), g->b + k0 * g->b_rs + j * g->b_cs, g->b_rs,
-                                         g->b_cs, pb_scratch.b);
-                    t.b = pb_scratch.b;
-                }
-                /* Prefetch: a single tile fetches its own panel and the start of the next; several share the next. */
-                const int spread = g->b_packed && mc > PBP_TILE_ROWS;
-                t.turn = kc;
-                t.ahead = t.b;
-                t.ahead_step = 0;
-                if (spread) {
-                    t.ahead = t.b + t.b_ps;
-                    t.ahead_step = PBP_PANEL_ROW;
-                } else if (g->b_packed) {
-                    if (kc > PBP_AHEAD) t.turn = kc - PBP_AHEAD;
-                    t.ahead = t.b + PBP_AHEAD * PBP_PANEL_ROW;
-                    t.ahead_step = PBP_PANEL_ROW;
-                    t.ahead_jump = t.b_ps - kc * PBP_PANEL_ROW;
-                } else if (g->b_cs == PBP_SIZE) {
-                    t.ahead = g->b + k0 * g->b_rs + (j + width) * PBP_SIZE;
-                    t.ahead_step = g->b_rs;
-                }
-                const int64_t cols = pb_min_i64(left, width);
-                const int full = cols == width || (tiles == PBP_NAME(tiles_1) && cols == PBP_LANES);
-                if (last && g->bias) {
-                    t.bias = g->bias + j0 * g->bias_s;
-                    if (g->bias_s != PBP_SIZE || !full) {
-                        for (int64_t x = 0; x < width; x++)
-                            bias[x] = x < cols ? *(const PBP_ELEM *)(t.bias + x * g->bias_s) : 0;
-                        t.bias = (const char *)bias;
-                    }
-                }
-                t.relu = last && g->relu;
-                char *c = g->c + m0 * g->c_rs + j0 * g->c_cs;
-                if (full && g->c_cs == PBP_SIZE)
-                    PBP_NAME(gemm_rows)(tiles, &t, mc, copy_a ? kc * PBP_SIZE : 0, a, c, g->c_rs, g->c_cs, cols, 1, spread);
-                else
-                    PBP_NAME(gemm_rows)(tiles, &t, mc, copy_a ? kc * PBP_SIZE : 0, a, c, g->c_rs, g->c_cs, cols, 0, spread);
-            }
+            PBP_NAME(gemm_block)(g, &w, &t, k0, m0, m, copied_row);
         }
     }
 }
 
+/* c.T = b.T @ a.T. The bias, which would lie along rows, is added afterwards. */
+PBP_NOINLINE void PBP_NAME(gemm_transposed)(const pb_gemm *g) {
+    const pb_gemm d = {g->n, g->m, g->k, g->b, g->b_cs, g->b_rs, g->a, g->a_cs, g->a_rs,
+                       g->c, g->c_cs, g->c_rs, 0, 0, 0, g->bias ? 0 : g->relu};
+    PBP_NAME(gemm_tiles)(&d);
+    if (!g->bias) return;
+    for (int64_t i = 0; i < g->m; i++)
+        for (int64_t j = 0; j < g->n; j++) {
+            PBP_ELEM *c = (PBP_ELEM *)(g->c + i * g->c_rs + j * g->c_cs);
+            *c = PBP_NAME(finish)(*c, g, j);
+        }
+}
+
+/* n <= PBP_NARROW. False: it is a matter for tiles. */
+PBP_NOINLINE int PBP_NAME(gemm_narrow)(const pb_gemm *g) {
+    pb_gemm d = *g;
+    if (g->b_packed) {
+        d.b_cs = PBP_NAME(narrow_stride)(g->k);
+        d.b_rs = PBP_SIZE;
+        d.b_packed = 0;
+    }
+    if (g->a_cs != PBP_SIZE) { /* a.T @ v: a's columns are rows of the transposed product */
+        PBP_NAME(gemm_transposed)(&d);
+        return 1;
+    }
+    if (d.b_rs != PBP_SIZE) {
+        if (g->n * g->k * PBP_SIZE > PBP_SCRATCH_B) return 0;
+        PBP_ELEM *to = (PBP_ELEM *)pb_scratch.b;
+        for (int64_t j = 0; j < g->n; j++)
+            for (int64_t k = 0; k < g->k; k++) *to++ = *(const PBP_ELEM *)(g->b + j * g->b_cs + k * g->b_rs);
+        d.b = pb_scratch.b;
+        d.b_rs = PBP_SIZE;
+        d.b_cs = g->k * PBP_SIZE;
+    }
+    PBP_NAME(gemm_dots)(&d);
+    return 1;
+}
+
 PBP_FUNCTION void PBP_NAME(gemm)(const pb_gemm *g) {
-    if (!g->b_packed && (g->k == 0 || g->m * g->n * g->k <= 32)) {
+    if (g->k == 0) { /* nothing of a and b is read */
         PBP_NAME(gemm_scalar)(g);
+    } else if (!g->b_packed && g->m * g->n * g->k <= 32) {
+        PBP_NAME(gemm_scalar)(g);
+    } else if (g->n <= PBP_NARROW && PBP_NAME(gemm_narrow)(g)) {
         return;
-    }
-    if (g->k == 0) { /* an empty pack: nothing to read */
-        pb_gemm d = *g;
-        d.b_cs = 0;
-        PBP_NAME(gemm_scalar)(&d);
-        return;
-    }
-    if (g->n <= PBP_NARROW && PBP_NAME(gemm_narrow)(g)) return;
-    if (!g->b_packed && !g->bias && g->c_cs != PBP_SIZE && g->c_rs == PBP_SIZE) { /* c is column-major: transpose all */
-        pb_gemm d = {g->n, g->m, g->k, g->b, g->b_cs, g->b_rs, g->a, g->a_cs, g->a_rs, g->c, g->c_cs, g->c_rs, 0, 0, 0, g->relu};
-        PBP_NAME(gemm_tiles)(&d);
-        return;
-    }
-    if (!g->b_packed && g->m <= 4 && g->b_rs == PBP_SIZE && g->b_cs != PBP_SIZE && g->a_cs == PBP_SIZE) {
+    } else if (!g->b_packed && !g->bias && g->c_cs != PBP_SIZE && g->c_rs == PBP_SIZE) { /* c is column-major */
+        PBP_NAME(gemm_transposed)(g);
+    } else if (!g->b_packed && g->m <= PBP_DOT_ROWS && g->b_rs == PBP_SIZE && g->a_cs == PBP_SIZE &&
+               g->b_cs != PBP_SIZE) {
         PBP_NAME(gemm_dots)(g);
-        return;
+    } else {
+        PBP_NAME(gemm_tiles)(g);
     }
-    PBP_NAME(gemm_tiles)(g);
 }
 
 #undef PBP_SIZE
@@ -255,3 +290,6 @@ PBP_FUNCTION void PBP_NAME(gemm)(const pb_gemm *g) {
 #undef PBP_MASK
 #undef PBP_ELEM
 #undef PBP_FMA1
+#undef PBP_VEC128
+#undef PBP_SHUFFLE4
+#undef PBP_SHUFFLE2

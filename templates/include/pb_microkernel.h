@@ -14,10 +14,20 @@ typedef PBP_BITS PBP_NAME(mask) __attribute__((vector_size(PB_VECTOR_BYTES)));
 /* In memory a vector has the alignment of its elements. */
 typedef PBP_REAL PBP_NAME(mem) __attribute__((vector_size(PB_VECTOR_BYTES), aligned(sizeof(PBP_REAL)), may_alias));
 typedef PBP_REAL PBP_NAME(real) __attribute__((may_alias));
+typedef PBP_REAL PBP_NAME(vec128) __attribute__((vector_size(16)));
+typedef PBP_BITS PBP_NAME(mask128) __attribute__((vector_size(16)));
 #define PBP_VEC PBP_NAME(vec)
 #define PBP_MEM PBP_NAME(mem)
 #define PBP_MASK PBP_NAME(mask)
 #define PBP_ELEM PBP_NAME(real)
+#define PBP_VEC128 PBP_NAME(vec128)
+#if __has_builtin(__builtin_shufflevector)
+#define PBP_SHUFFLE4(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#define PBP_SHUFFLE2(a, b, i, j) __builtin_shufflevector(a, b, i, j)
+#else
+#define PBP_SHUFFLE4(a, b, i, j, k, l) __builtin_shuffle(a, b, (PBP_NAME(mask128)){i, j, k, l})
+#define PBP_SHUFFLE2(a, b, i, j) __builtin_shuffle(a, b, (PBP_NAME(mask128)){i, j})
+#endif
 
 /* Every lane x. A constructor: filling lanes one by one is not recognised as a broadcast. */
 PBP_INLINE PBP_VEC PBP_NAME(splat)(PBP_REAL x) {
@@ -185,24 +195,39 @@ static const pb_tile_fn PBP_NAME(tiles_4)[] __attribute__((unused)) = {
 #endif
 };
 
-/* Sum of a vector's lanes, always in the same order. */
-PBP_INLINE PBP_REAL PBP_NAME(lane_sum)(PBP_VEC v) {
-    PBP_REAL s[PBP_LANES];
-    memcpy(s, &v, sizeof v);
+/* Sums of the lanes of four vectors, each in the same order: halves are added until 128 bits are left. */
+PBP_INLINE void PBP_NAME(lane_sums)(const PBP_VEC *v, PBP_REAL *out) {
+    PBP_VEC128 h[4];
     PBP_UNROLL
-    for (int h = PBP_LANES / 2; h > 0; h /= 2)
+    for (int i = 0; i < 4; i++) {
+        PBP_VEC128 part[PB_VECTOR_BYTES / 16];
+        memcpy(part, &v[i], sizeof part);
         PBP_UNROLL
-        for (int i = 0; i < h; i++) s[i] += s[i + h];
-    return s[0];
+        for (int n = PB_VECTOR_BYTES / 32; n > 0; n /= 2)
+            PBP_UNROLL
+            for (int x = 0; x < n; x++) part[x] += part[x + n];
+        h[i] = part[0];
+    }
+#if PBP_IS_F32
+    const PBP_VEC128 ab = PBP_SHUFFLE4(h[0], h[1], 0, 4, 1, 5) + PBP_SHUFFLE4(h[0], h[1], 2, 6, 3, 7);
+    const PBP_VEC128 cd = PBP_SHUFFLE4(h[2], h[3], 0, 4, 1, 5) + PBP_SHUFFLE4(h[2], h[3], 2, 6, 3, 7);
+    const PBP_VEC128 sum = PBP_SHUFFLE4(ab, cd, 0, 1, 4, 5) + PBP_SHUFFLE4(ab, cd, 2, 3, 6, 7);
+    memcpy(out, &sum, sizeof sum);
+#else
+    const PBP_VEC128 ab = PBP_SHUFFLE2(h[0], h[1], 0, 2) + PBP_SHUFFLE2(h[0], h[1], 1, 3);
+    const PBP_VEC128 cd = PBP_SHUFFLE2(h[2], h[3], 0, 2) + PBP_SHUFFLE2(h[2], h[3], 1, 3);
+    memcpy(out, &ab, sizeof ab);
+    memcpy(out + 2, &cd, sizeof cd);
+#endif
 }
 
 /* out[r * C + j] = sum over k of a[r, k] * b[k, j]; both contiguous along k. */
 PBP_INLINE void PBP_NAME(dot_body)(const int R, const int C, int64_t k, const char *a, int64_t a_rs, const char *b,
                                  int64_t b_cs, PBP_REAL *out) {
-    PBP_VEC acc[16];
+    PBP_VEC acc[16]; /* in fours, for the sums */
     int64_t i = 0;
     PBP_UNROLL
-    for (int x = 0; x < R * C; x++) acc[x] = (PBP_VEC){0};
+    for (int x = 0; x < (R * C + 3) / 4 * 4; x++) acc[x] = (PBP_VEC){0};
     for (; i + PBP_LANES <= k; i += PBP_LANES) {
         PBP_VEC bv[4];
         PBP_UNROLL
@@ -215,7 +240,7 @@ PBP_INLINE void PBP_NAME(dot_body)(const int R, const int C, int64_t k, const ch
         }
     }
     PBP_UNROLL
-    for (int x = 0; x < R * C; x++) out[x] = PBP_NAME(lane_sum)(acc[x]);
+    for (int x = 0; x < R * C; x += 4) PBP_NAME(lane_sums)(acc + x, out + x);
     for (; i < k; i++)
         PBP_UNROLL
         for (int r = 0; r < R; r++)
@@ -232,12 +257,12 @@ typedef void (*PBP_NAME(dot_fn))(int64_t, const char *, int64_t, const char *, i
                                        PBP_REAL *out) {                                                      \
         PBP_NAME(dot_body)(r, c, k, a, a_rs, b, b_cs, out);                                                  \
     }
-PBP_DOT(1, 1) PBP_DOT(1, 2) PBP_DOT(1, 3) PBP_DOT(1, 4)
-PBP_DOT(4, 1) PBP_DOT(2, 2) PBP_DOT(2, 3) PBP_DOT(2, 4)
+PBP_DOT(1, 1) PBP_DOT(1, 2) PBP_DOT(1, 3)
+PBP_DOT(4, 1) PBP_DOT(4, 2) PBP_DOT(4, 3)
 static const PBP_NAME(dot_fn) PBP_NAME(dots_1)[] __attribute__((unused)) = {
-    PBP_DOT_NAME(1, 1), PBP_DOT_NAME(1, 2), PBP_DOT_NAME(1, 3), PBP_DOT_NAME(1, 4)};
-static const PBP_NAME(dot_fn) PBP_NAME(dots_many)[] __attribute__((unused)) = {
-    PBP_DOT_NAME(4, 1), PBP_DOT_NAME(2, 2), PBP_DOT_NAME(2, 3), PBP_DOT_NAME(2, 4)};
+    PBP_DOT_NAME(1, 1), PBP_DOT_NAME(1, 2), PBP_DOT_NAME(1, 3)};
+static const PBP_NAME(dot_fn) PBP_NAME(dots_4)[] __attribute__((unused)) = {
+    PBP_DOT_NAME(4, 1), PBP_DOT_NAME(4, 2), PBP_DOT_NAME(4, 3)};
 #undef PBP_TILE
 #undef PBP_DOT
 #undef PBP_TILE_NAME

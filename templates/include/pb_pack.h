@@ -16,23 +16,78 @@ PBP_FUNCTION int64_t PBP_NAME(pack_bytes)(int64_t k, int64_t n) {
     return pb_ceil_div(n, PBP_PANEL) * k * PBP_PANEL_ROW;
 }
 
+/* Copy a block of contiguous columns, 128 bits square, into rows of a panel: a transposition in registers. */
+PBP_INLINE void PBP_NAME(pack_square)(const char *src, int64_t cs, char *dst) {
+    const int64_t rs = PBP_PANEL_ROW;
+#if PBP_IS_F32
+    PBP_VEC128 c[4], r[4];
+    PBP_UNROLL
+    for (int j = 0; j < 4; j++) memcpy(&c[j], src + j * cs, 16);
+    const PBP_VEC128 lo0 = PBP_SHUFFLE4(c[0], c[1], 0, 4, 1, 5), hi0 = PBP_SHUFFLE4(c[0], c[1], 2, 6, 3, 7);
+    const PBP_VEC128 lo1 = PBP_SHUFFLE4(c[2], c[3], 0, 4, 1, 5), hi1 = PBP_SHUFFLE4(c[2], c[3], 2, 6, 3, 7);
+    r[0] = PBP_SHUFFLE4(lo0, lo1, 0, 1, 4, 5);
+    r[1] = PBP_SHUFFLE4(lo0, lo1, 2, 3, 6, 7);
+    r[2] = PBP_SHUFFLE4(hi0, hi1, 0, 1, 4, 5);
+    r[3] = PBP_SHUFFLE4(hi0, hi1, 2, 3, 6, 7);
+    PBP_UNROLL
+    for (int i = 0; i < 4; i++) memcpy(dst + i * rs, &r[i], 16);
+#else
+    PBP_VEC128 c[2], r[2];
+    memcpy(&c[0], src, 16);
+    memcpy(&c[1], src + cs, 16);
+    r[0] = PBP_SHUFFLE2(c[0], c[1], 0, 2);
+    r[1] = PBP_SHUFFLE2(c[0], c[1], 1, 3);
+    memcpy(dst, &r[0], 16);
+    memcpy(dst + rs, &r[1], 16);
+#endif
+}
+
 /* Write `cols` columns of k rows as one panel at dst. */
 PBP_FUNCTION void PBP_NAME(pack_panel)(int64_t k, int64_t cols, const char *src, int64_t rs, int64_t cs, char *dst) {
-    const int64_t size = sizeof(PBP_REAL);
+    const int64_t size = sizeof(PBP_REAL), side = 16 / size;
+    int64_t i = 0;
     if (cols == PBP_PANEL && cs == size) {
-        for (int64_t i = 0; i < k; i++, src += rs, dst += PBP_PANEL_ROW) {
+        for (; i < k; i++, src += rs, dst += PBP_PANEL_ROW) {
             const PBP_VEC lo = *(const PBP_MEM *)src, hi = *(const PBP_MEM *)(src + PB_VECTOR_BYTES);
             *(PBP_MEM *)dst = lo;
             *(PBP_MEM *)(dst + PB_VECTOR_BYTES) = hi;
         }
         return;
     }
-    for (int64_t i = 0; i < k; i++, src += rs, dst += PBP_PANEL_ROW) {
+    if (cols == PBP_PANEL && rs == size)
+        for (; i + side <= k; i += side, src += 16, dst += side * PBP_PANEL_ROW)
+            for (int64_t j = 0; j < PBP_PANEL; j += side) PBP_NAME(pack_square)(src + j * cs, cs, dst + j * size);
+    for (; i < k; i++, src += rs, dst += PBP_PANEL_ROW) {
         PBP_ELEM *d = (PBP_ELEM *)dst;
         int64_t j = 0;
         for (; j < cols; j++) d[j] = *(const PBP_ELEM *)(src + j * cs);
         for (; j < PBP_PANEL; j++) d[j] = 0;
     }
+}
+
+/* Copy `rows` by k of the left operand for tiles, laid out [k][rows]. */
+PBP_INLINE void PBP_NAME(copy_tile)(int64_t k, int64_t rows, const char *src, int64_t rs, int64_t cs, char *dst) {
+    const int64_t size = sizeof(PBP_REAL);
+    if (rs == size) {
+#define PBP_COPY(r)                                            \
+    case r:                                                    \
+        for (; k > 0; k--, src += cs, dst += r * size) memcpy(dst, src, r * sizeof(PBP_REAL)); \
+        return;
+        switch (rows) {
+            PBP_COPY(4)
+            PBP_COPY(5)
+            PBP_COPY(6)
+            PBP_COPY(7)
+            PBP_COPY(8)
+            PBP_COPY(9)
+            PBP_COPY(10)
+            PBP_COPY(11)
+            PBP_COPY(12)
+        }
+#undef PBP_COPY
+    }
+    for (; k > 0; k--, src += cs)
+        for (int64_t r = 0; r < rows; r++, dst += size) *(PBP_ELEM *)dst = *(const PBP_ELEM *)(src + r * rs);
 }
 
 PBP_FUNCTION void PBP_NAME(pack)(int64_t k, int64_t n, const char *src, int64_t rs, int64_t cs, char *dst) {

@@ -46,10 +46,12 @@
 #endif
 
 #define PBP_NARROW 4          /* up to this many columns are dot products over contiguous columns of b */
-#define PBP_BLOCK_K 512       /* depth of a panel packed on the fly */
+#define PBP_DOT_ROWS 4        /* up to this many rows against a transposed b are dot products, too */
 #define PBP_LONG_K 2048       /* packed panels longer than this are cut into blocks */
-#define PBP_SCRATCH_A 262144  /* bytes: a block of the left operand, copied when its k-stride is not unit */
-#define PBP_SCRATCH_B 32768   /* bytes: one panel of b, PBP_BLOCK_K rows of two vectors at most */
+#define PBP_SCRATCH_A 262144  /* bytes of a copied block of the left operand: half of a common L2 */
+#define PBP_SCRATCH_B 16384   /* bytes of a panel packed on the fly: half of a common L1 */
+#define PBP_STREAM_BYTES 196608 /* a b this large is read row by row when there are few rows of a */
+#define PBP_STREAM_K 16         /* ... in blocks of this many */
 
 typedef struct {
     int32_t dtype; /* 0 f32, 1 f64 */
@@ -106,7 +108,7 @@ typedef void (*pb_tile_fn)(const pb_tile *);
 
 /* Scratch for operands copied on the fly; each thread its own. */
 typedef struct {
-    char a[PBP_SCRATCH_A];
+    char a[PBP_SCRATCH_A + 64 * 256]; /* rows of a copy are kept off each other's cache sets */
     char b[PBP_SCRATCH_B];
 } pb_product_scratch;
 static __thread pb_product_scratch pb_scratch __attribute__((aligned(64), unused));
