@@ -1,0 +1,228 @@
+"""Workload A side by side: NumPy, ONNX Runtime, prebake prebuilt and prebake JIT, each in fresh, pinned processes.
+
+    python benchmarks/workload_a.py [--rounds 3] [--requests 1000] [--core 1] [--json out.json]
+
+Each round starts every contestant once, in turn, so that a drift of the machine meets all of them. A process answers the
+same 1,000 requests twice: the first pass gives first response (from process start, imports included) and worst call,
+the second the warm percentiles. Medians over rounds. The floor is FLOPs over this machine's own FMA rate. Needs `onnx`
+and `onnxruntime` beside prebake (see benchmarks/requirements.txt); a contestant that is missing is left out, and said so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+CONTESTANTS = ("numpy", "onnxruntime", "prebuilt", "jit")
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
+              # fresh large results otherwise refault memory in each call, for every contestant
+              "MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
+BY_BATCH = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+def worker(name: str, folder: str, count: int, started: float) -> None:
+    """Answer the requests as one contestant and print its figures as JSON. started: CLOCK_MONOTONIC at spawn."""
+    sys.path.insert(0, str(Path(__file__).parent))
+    answer, stats = _contestant(name, folder)
+    requests = _load_requests(folder, count)
+    first: list[float] = []
+    response = 0.0
+    for i, x in enumerate(requests):
+        begin = time.perf_counter()
+        answer(x)
+        first.append(time.perf_counter() - begin)
+        if i == 0:
+            response = time.clock_gettime(time.CLOCK_MONOTONIC) - started
+    warm = []
+    for x in requests:
+        begin = time.perf_counter()
+        answer(x)
+        warm.append(time.perf_counter() - begin)
+    by_batch = {}
+    for b in BY_BATCH:
+        x = next(r for r in requests if len(r) == 256)[:b].copy() if any(len(r) == 256 for r in requests) else \
+            _rows(requests, b)
+        times = []
+        for _ in range(60):
+            begin = time.perf_counter()
+            answer(x)
+            times.append(time.perf_counter() - begin)
+        by_batch[str(b)] = median(times)
+    error = _worst_error(folder, requests[:50], answer)
+    print(json.dumps({"response": response, "worst": max(first[1:]), "first_p99": _percentile(first, 99),
+                      "p50": _percentile(warm, 50), "p99": _percentile(warm, 99), "by_batch": by_batch,
+                      "error": error, "stats": stats()}))
+
+
+def _rows(requests: list, b: int) -> object:
+    import numpy as np
+    return np.concatenate(requests)[:b].copy()
+
+
+def _load_requests(folder: str, count: int) -> list:
+    import numpy as np
+    pool = np.load(Path(folder, "pool.npy"))
+    return [pool[:b].copy() for b in np.load(Path(folder, "sizes.npy"))[:count]]
+
+
+def _layers(folder: str) -> list:
+    import numpy as np
+    with np.load(Path(folder, "weights.npz")) as data:
+        return [(data[f"w{i}"], data[f"b{i}"]) for i in range(len(data.files) // 2)]
+
+
+def _contestant(name: str, folder: str) -> tuple[Callable, Callable]:
+    if name == "onnxruntime":
+        import onnxruntime
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        session = onnxruntime.InferenceSession(str(Path(folder, "risk.onnx")), options,
+                                               providers=["CPUExecutionProvider"])
+        return (lambda x: session.run(None, {"x": x})[0]), dict
+    if name == "numpy":
+        import numpy as np
+        layers = _layers(folder)
+
+        def plain(x: np.ndarray) -> np.ndarray:
+            for i, (w, b) in enumerate(layers):
+                x = x @ w + b
+                if i < len(layers) - 1:
+                    x = np.maximum(x, 0)
+            return 1 / (1 + np.exp(-x))
+        return plain, dict
+    import risk
+
+    import prebake
+    layers = prebake.freeze(_layers(folder))
+    if name == "prebuilt":
+        prebake.load_bundle(str(Path(folder, "bundle")))
+    score = risk.jit_score
+    return (lambda x: score(layers, x)), score.stats
+
+
+def _worst_error(folder: str, requests: list, answer: Callable) -> float:
+    """Largest |answer - NumPy| beyond rtol 1e-5, atol 1e-6, as a multiple of the tolerance."""
+    import numpy as np
+    plain, _ = _contestant("numpy", folder)
+    worst = 0.0
+    for x in requests:
+        expected = plain(x)
+        worst = max(worst, float(np.max(np.abs(answer(x) - expected) / (1e-6 + 1e-5 * np.abs(expected)))))
+    return worst
+
+
+def _percentile(times: list[float], q: float) -> float:
+    ordered = sorted(times)
+    return ordered[min(int(len(ordered) * q / 100), len(ordered) - 1)]
+
+
+def prepare(folder: Path, count: int) -> None:
+    """Weights, requests, the ONNX file, and a bundle planned from the workload's own traffic."""
+    import numpy as np
+    import risk
+
+    import prebake
+    layers = risk.make_weights()
+    np.savez(folder / "weights.npz", **{f"{k}{i}": v for i, pair in enumerate(layers)
+                                        for k, v in zip("wb", pair, strict=True)})
+    requests = risk.make_requests(count)
+    np.save(folder / "sizes.npy", np.array([len(x) for x in requests]))
+    np.save(folder / "pool.npy", max(requests, key=len))
+    try:
+        (folder / "risk.onnx").write_bytes(risk.onnx_bytes(layers))
+    except ImportError:
+        pass
+    frozen = prebake.freeze(_layers(str(folder)))
+    with prebake.profile(str(folder / "profile.json")):
+        for x in requests:
+            risk.jit_score(frozen, x)
+    prebake.plan(str(folder / "profile.json"), str(folder / "buckets.yaml"))
+    prebake.build(str(folder / "buckets.yaml"), str(folder / "bundle"))
+
+
+def main() -> None:
+    """Run every contestant in turn and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--requests", type=int, default=1000)
+    parser.add_argument("--core", type=int, default=1)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--worker", nargs=3, metavar=("NAME", "FOLDER", "STARTED"))
+    args = parser.parse_args()
+    if args.worker:
+        worker(args.worker[0], args.worker[1], args.requests, float(args.worker[2]))
+        return
+    sys.path.insert(0, str(Path(__file__).parent))
+    import ceilings
+    import risk
+    ceiling = ceilings.measure()
+    figures: dict[str, list[dict]] = {name: [] for name in CONTESTANTS}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        prepare(folder, args.requests)
+        for _ in range(args.rounds):
+            for contestant in CONTESTANTS:
+                found = _spawn(contestant, folder, args)
+                if found is not None:
+                    figures[contestant].append(found)
+        import numpy as np
+        sizes = np.load(folder / "sizes.npy")
+    table = {name: _medians(rows) for name, rows in figures.items() if rows}
+    floor = {str(b): risk.flops(b) / ceiling["fma_flops"] for b in BY_BATCH}
+    floor_stream = median(risk.flops(int(b)) for b in sizes) / ceiling["fma_flops"]
+    _print(table, floor, floor_stream, ceiling)
+    if args.json:
+        args.json.write_text(json.dumps({"ceilings": ceiling, "floor_s": floor, "figures": table}, indent=1))
+
+
+def _spawn(contestant: str, folder: Path, args: argparse.Namespace) -> dict | None:
+    environment = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
+    environment.update(ONE_THREAD)
+    command = [sys.executable, __file__, "--requests", str(args.requests), "--worker", contestant, str(folder)]
+    if hasattr(os, "sched_setaffinity"):
+        command = ["taskset", "-c", str(args.core), *command]
+    run = subprocess.run([*command, repr(time.clock_gettime(time.CLOCK_MONOTONIC))], env=environment, text=True,
+                         capture_output=True)
+    if run.returncode:
+        print(f"{contestant}: left out ({run.stderr.strip().splitlines()[-1] if run.stderr else run.returncode})",
+              file=sys.stderr)
+        return None
+    return json.loads(run.stdout.splitlines()[-1])  # type: ignore[no-any-return]
+
+
+def _medians(rows: list[dict]) -> dict:
+    keys = ("response", "worst", "first_p99", "p50", "p99", "error")
+    out: dict = {key: median(row[key] for row in rows) for key in keys}
+    out["by_batch"] = {b: median(row["by_batch"][b] for row in rows) for b in rows[0]["by_batch"]}
+    out["stats"] = {k: v for k, v in rows[-1]["stats"].items() if k in ("calls", "prebuilt", "jit", "interpreter")}
+    return out
+
+
+def _print(table: dict, floor: dict, floor_stream: float, ceiling: dict) -> None:
+    print(f"ceilings: {ceiling['fma_flops'] / 1e9:.0f} GFLOP/s float32 FMA, {ceiling['copy_bytes'] / 1e9:.1f} GB/s copy")
+    print(f"{'':13}{'first s':>9}{'worst ms':>10}{'1st p99':>9}{'p50 ms':>9}{'p99 ms':>9}{'error/tol':>11}  engine counts")
+    for name, row in table.items():
+        print(f"{name:13}{row['response']:9.3f}{row['worst'] * 1e3:10.2f}{row['first_p99'] * 1e3:9.3f}"
+              f"{row['p50'] * 1e3:9.3f}{row['p99'] * 1e3:9.3f}{row['error']:11.2f}  {row['stats'] or ''}")
+    print(f"{'floor':13}{'':28}{floor_stream * 1e3:9.3f}")
+    print("\nmicroseconds by batch (share of ONNX Runtime's time)")
+    print(f"{'batch':>6}" + "".join(f"{name:>20}" for name in table) + f"{'floor':>10}")
+    peer = table.get("onnxruntime")
+    for b in floor:
+        cells = []
+        for row in table.values():
+            share = f" ({row['by_batch'][b] / peer['by_batch'][b]:.2f})" if peer else ""
+            cells.append(f"{row['by_batch'][b] * 1e6:.1f}{share}")
+        print(f"{b:>6}" + "".join(f"{cell:>20}" for cell in cells) + f"{floor[b] * 1e6:10.1f}")
+
+
+if __name__ == "__main__":
+    main()
