@@ -424,8 +424,10 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8A20, "py.dict_values", "dict"),
     (0x8A21, "py.dict_get", "dict, key, default=None"),
     (0x8A22, "py.dict_update", "dict, other"),
-    (0x8A23, "py.assert", "condition, message=None"),
+    (0x8A23, "py.raise", "type_name, message=..."),
     (0x8A24, "py.is_integer", "x"),
+    (0x8A25, "py.format", "value, spec='', conversion=''"),
+    (0x8A26, "py.text", "*parts"),
     # math
     (0x8A40, "math.sqrt", "x, /"),
     (0x8A41, "math.cbrt", "x, /"),
@@ -497,6 +499,7 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8B0C, "op.xor", "a, b"),
     (0x8B0D, "op.pos", "a"),
     (0x8B0E, "op.not", "a"),
+    (0x8B0F, "op.matmul", "a, b"),
     # method
     (0x8C01, "arr.sum", _REDUCE),
     (0x8C02, "arr.prod", _REDUCE),
@@ -543,6 +546,8 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8C2B, "arr.view", "a, dtype=..., /"),
     # ops
     (0x8D01, "ops.erf", "x"),
+    (0x8D02, "debug.dump_tensor", "x, name"),
+    (0x8D03, "debug.breakpoint", ""),
 )
 
 # Methods of the binary ufuncs: id 0x9000 + 8 * (id of the ufunc - 0x8140) + position here.

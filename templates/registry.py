@@ -113,6 +113,8 @@ def resolve(kernel_id: int) -> Callable[..., Any]:
     prefix, _, rest = kernel.name.partition(".")
     if kernel.name in _OWN:
         return _OWN[kernel.name]
+    if prefix == "debug":
+        return _provided.get(kernel.name, _no_operation)
     if prefix in ("py", "op", "ops"):
         return _python_kernels()[kernel.name]
     if prefix == "arr":
@@ -133,8 +135,6 @@ def resolve(kernel_id: int) -> Callable[..., Any]:
 def resolve_inplace(kernel_id: int) -> Callable[[Any, Any], Any]:
     """The in-place operator (`operator.iadd`, ...) of an operator kernel, for INPLACE_TENSOR. Raises KeyError."""
     import operator
-    if kernel_id == MATMUL:
-        return operator.imatmul
     name = BY_ID[kernel_id].name
     return getattr(operator, INPLACE[name])
 
@@ -143,8 +143,12 @@ def resolve_inplace(kernel_id: int) -> Callable[[Any, Any], Any]:
 INPLACE: dict[str, str] = {
     "op.add": "iadd", "op.sub": "isub", "op.mul": "imul", "op.truediv": "itruediv", "op.floordiv": "ifloordiv",
     "op.mod": "imod", "op.pow": "ipow", "op.lshift": "ilshift", "op.rshift": "irshift", "op.and": "iand",
-    "op.or": "ior", "op.xor": "ixor", "np.matmul": "imatmul",
+    "op.or": "ior", "op.xor": "ixor", "op.matmul": "imatmul",
 }
+
+
+def _no_operation(*operands: Any) -> None:
+    return None
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -227,9 +231,27 @@ def _erf(x: Any) -> Any:
     return result if result.ndim else result[()]
 
 
-def _assert(condition: Any, message: Any = None) -> None:
-    if not condition:
-        raise AssertionError(*(() if message is None else (message,)))
+def _raise(type_name: str, message: Any = ...) -> None:
+    import builtins
+    kind = getattr(builtins, type_name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        raise ValueError(f"{type_name!r} is no exception that a program may raise")
+    raise kind(*(() if message is ... else (message,)))
+
+
+def _format(value: Any, spec: str = "", conversion: str = "") -> str:
+    converted = {"r": repr, "s": str, "a": ascii}[conversion](value) if conversion else value
+    return format(converted, spec)
+
+
+# Kernels whose body lives in a higher layer, registered when that layer is imported.
+_provided: dict[str, Callable[..., Any]] = {}
+
+
+def provide(name: str, function: Callable[..., Any]) -> None:
+    """Give the body of a kernel that needs more than NumPy: `debug.dump_tensor`, `debug.breakpoint`."""
+    _provided[name] = function
+    resolve.cache_clear()
 
 
 @lru_cache(maxsize=1)
@@ -252,9 +274,10 @@ def _python_kernels() -> dict[str, Callable[..., Any]]:
         "py.list_pop": lambda items, index=-1: items.pop(index), "py.list_reverse": lambda items: items.reverse(),
         "py.dict_items": lambda d: d.items(), "py.dict_keys": lambda d: d.keys(),
         "py.dict_values": lambda d: d.values(), "py.dict_get": lambda d, key, default=None: d.get(key, default),
-        "py.dict_update": lambda d, other: d.update(other), "py.assert": _assert,
-        "py.is_integer": lambda x: x.is_integer(),
+        "py.dict_update": lambda d, other: d.update(other), "py.raise": _raise,
+        "py.is_integer": lambda x: x.is_integer(), "py.format": _format,
+        "py.text": lambda parts: "".join([str(part) for part in parts]),
         "op.add": o.add, "op.sub": o.sub, "op.mul": o.mul, "op.truediv": o.truediv, "op.floordiv": o.floordiv,
         "op.mod": o.mod, "op.pow": o.pow, "op.lshift": o.lshift, "op.rshift": o.rshift, "op.and": o.and_,
-        "op.or": o.or_, "op.xor": o.xor, "op.pos": o.pos, "op.not": o.not_, "ops.erf": _erf,
+        "op.or": o.or_, "op.matmul": o.matmul, "op.xor": o.xor, "op.pos": o.pos, "op.not": o.not_, "ops.erf": _erf,
     }

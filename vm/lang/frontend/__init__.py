@@ -1,0 +1,139 @@
+"""The frontend: a Python function's syntax tree -> Program.
+
+Layers, each one class on the one before: `emitter` (instructions and constants), `expressions`, `calls` (kernels),
+`inline` (Python functions), `statements`; `refusals` lists what is not compiled; `scope` knows names and frames.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from types import FunctionType
+
+from ...errors import UnsupportedError
+from ..bytecode import Param, Program
+from ..opcodes import Op
+from ..source import FunctionSource, load_source
+from .emitter import is_constant_value
+from .expressions import NeedsCopies
+from .refusals import REFUSALS, render_refusals
+from .scope import Frame, assigned_names
+from .statements import Statements
+
+__all__ = ["REFUSALS", "compile_function", "render_refusals"]
+
+_CO_GENERATOR, _CO_COROUTINE = 0x20, 0x80 | 0x100 | 0x200
+
+
+def compile_function(fn: FunctionType, owner: type | None = None) -> Program:
+    """The Program of a plain Python function; helpers that it calls are compiled into it.
+
+    owner: the class of `self` when fn is a method called on exactly this class; without it the class is found through
+    the qualified name, and methods that a subclass overrides are refused.
+    Raises UnsupportedError with file, line, column, kind and hint.
+    """
+    if not isinstance(fn, FunctionType):
+        row = REFUSALS["not-a-function"]
+        raise UnsupportedError(f"{row.what}, not a {type(fn).__name__}", kind="not-a-function", hint=row.hint)
+    source = load_source(fn)
+    try:
+        return _Compiler(fn, source, owner).run()
+    except NeedsCopies:
+        compiler = _Compiler(fn, source, owner)
+        compiler.copy_loads = True
+        return compiler.run()
+
+
+class _Compiler(Statements):
+    """One compilation of one function."""
+
+    def __init__(self, fn: FunctionType, source: FunctionSource, owner: type | None) -> None:
+        super().__init__()
+        self.fn = fn
+        self.sources.append(source)
+        self.owner_is_exact = owner is not None
+        self.main = self.frame = Frame(source, 0, fn, assigned_names(source.node), None,
+                                       owner or _enclosing_class(fn), fn.__code__)
+        self.stack = [self.main]
+        self.unloaded = set()
+        self.param_symbols = {}
+
+    def run(self) -> Program:
+        """The finished program."""
+        node, frame = self.main.source.node, self.main
+        if isinstance(node, ast.AsyncFunctionDef) or self.fn.__code__.co_flags & _CO_COROUTINE:
+            self.refuse("async", node)
+        if self.fn.__code__.co_flags & _CO_GENERATOR:
+            self.refuse("yield", node)
+        params = self._parameters()
+        if frame.owner is not None and node.args.args and params:
+            name = node.args.args[0].arg
+            if name not in frame.names.counts:
+                frame.self_name = name
+        if isinstance(node, ast.Lambda):
+            register = self.expr(node.body)
+            self.emit(node, int(Op.RETURN), register)
+        else:
+            self.statements(node.body)
+            if not self.is_dead or self.code[-1][0] != Op.RETURN:
+                register = self.const(node, None, self.new_register())
+                self.emit(node, int(Op.RETURN), register)
+        module = frame.source.module
+        return self.finish(f"{module}:{frame.source.qualname}", params)
+
+    def _parameters(self) -> tuple[Param, ...]:
+        frame = self.main
+        args = frame.source.node.args
+        if args.vararg or args.kwarg:
+            self.refuse("star-params", args.vararg or args.kwarg)  # type: ignore[arg-type]
+        trees = [*args.posonlyargs, *args.args, *args.kwonlyargs]
+        self.main_args = trees
+        defaults = self.fn.__defaults__ or ()
+        positional = len(args.posonlyargs) + len(args.args)
+        values = {trees[positional - len(defaults) + i].arg: v for i, v in enumerate(defaults)}
+        values.update(self.fn.__kwdefaults__ or {})
+        params = []
+        for at, tree in enumerate(trees):
+            name = tree.arg
+            default = -1
+            if name in values:
+                value = values[name]
+                if not is_constant_value(value):
+                    self.refuse("default-value", tree, f"the default of '{name}' is a {type(value).__name__}")
+                default = self.const_index(value)
+            kind = 2 if at < len(args.posonlyargs) else 0 if at < positional else 1
+            params.append(Param(name, default, kind))
+            register = self.new_register()
+            frame.registers[name] = register
+            self.unloaded.add(register)
+            self.assigned |= 1 << register
+            if name not in frame.names.counts:
+                self.param_symbols[register] = name
+        return tuple(params)
+
+
+def _enclosing_class(fn: FunctionType) -> type | None:
+    """The class that a method's qualified name leads to; None for plain functions and classes out of reach."""
+    path = fn.__qualname__.split(".")[:-1]
+    if not path:
+        return None
+    cell = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True)).get("__class__")
+    if cell is not None:
+        try:
+            return cell.cell_contents if isinstance(cell.cell_contents, type) else None
+        except ValueError:
+            return None
+    if "<locals>" in path:
+        path = path[len(path) - 1 - path[::-1].index("<locals>") + 1:]
+        if not path:
+            return None
+        module = sys.modules.get(fn.__module__)
+        return None if module is None else _find_class(fn.__globals__, path)
+    return _find_class(fn.__globals__, path)
+
+
+def _find_class(names: dict[str, object], path: list[str]) -> type | None:
+    found: object = names.get(path[0])
+    for part in path[1:]:
+        found = getattr(found, part, None)
+    return found if isinstance(found, type) else None

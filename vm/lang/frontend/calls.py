@@ -1,0 +1,493 @@
+"""Calls: NumPy functions and array methods become kernels with normalised operands, Python functions are inlined."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import math
+from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ....templates.registry import BY_NAME, REQUIRED, TYPE_NAMES, Kernel, Parameter
+from ...dtypes import dtype_code
+from ..opcodes import BUILD_KINDS, Op
+from .expressions import _MISSING, Expressions, as_dtype, fold, is_jitted, is_static
+from .scope import BoundMethod, Closure
+
+_TUPLE, _SLICE = BUILD_KINDS.index("tuple"), BUILD_KINDS.index("slice")
+_FILL = {"np.empty": 0, "np.zeros": 1, "np.ones": 2}
+_FLOAT64 = np.dtype(np.float64)
+
+# builtins that are kernels of their own, by object
+_BUILTINS: dict[object, str] = {
+    len: "py.len", abs: "py.abs", sum: "py.sum", min: "py.min", max: "py.max", any: "py.any", all: "py.all",
+    round: "py.round", divmod: "py.divmod", pow: "py.pow", sorted: "py.sorted", hasattr: "py.hasattr",
+    int: "py.int", float: "py.float", bool: "py.bool", complex: "py.complex", tuple: "py.tuple", list: "py.list",
+    enumerate: "py.enumerate", zip: "py.zip", reversed: "py.reversed",
+}
+_TAKE_GENERATORS = {"py.sum", "py.min", "py.max", "py.any", "py.all", "py.tuple", "py.list", "py.sorted"}
+
+# methods of containers and Python scalars; array methods are the `arr.*` kernels
+_METHODS: dict[str, str] = {
+    "append": "py.list_append", "extend": "py.list_extend", "insert": "py.list_insert", "pop": "py.list_pop",
+    "reverse": "py.list_reverse", "items": "py.dict_items", "keys": "py.dict_keys", "values": "py.dict_values",
+    "get": "py.dict_get", "update": "py.dict_update", "is_integer": "py.is_integer",
+}
+_HINTS: dict[str, str] = {
+    "print": "print", "input": "print", "open": "unknown-function", "set": "set", "frozenset": "set", "str": "string",
+    "repr": "string", "format": "string", "iter": "generator", "next": "generator", "bytes": "bytes",
+    "bytearray": "bytes", "super": "super",
+}
+_NUMPY_MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.stride_tricks")
+_kernel_of: dict[object, Kernel | None] = {}
+
+
+class Calls(Expressions):
+    """Compiles calls; inlining comes from the next layer."""
+
+    def inline(self, node: ast.Call, target: FunctionType | Closure, leading: list[int], dst: int,
+               owner: type | None = None, statics: list[Any] | None = None) -> int:
+        """Compile the body of a Python function in place of a call."""
+        raise NotImplementedError
+
+    def call(self, node: ast.Call, dst: int) -> int:
+        """The register of a call's result."""
+        func = node.func
+        target = self.static(func)
+        if target is not _MISSING:
+            return self.call_static(node, target, dst)
+        if isinstance(func, ast.Attribute):
+            return self._method(node, func, dst)
+        if isinstance(func, ast.Name) and self.find_local(func.id)[0] is None and self.lookup(func.id) is _MISSING:
+            self.refuse("unknown-function", func, f"the function '{func.id}' is not defined",
+                        "define or import it before the first call")
+        self.refuse("dynamic-call", func)
+
+    def call_static(self, node: ast.Call, target: Any, dst: int) -> int:
+        """A call of something known: a kernel, a builtin, a dtype, a Python function."""
+        cls = target.__class__
+        if cls is Closure:
+            return self.inline(node, target, [], dst)
+        if cls is BoundMethod:
+            return self.inline(node, target.function, [target.register], dst, self.frame.owner)
+        kernel = kernel_of(target)
+        if kernel is not None:
+            special = SPECIAL.get(kernel.name)
+            if special is not None:
+                return special(self, node, kernel, dst)
+            return self.kernel_call(node, kernel, [], dst)
+        if is_jitted(target):
+            return self.inline(node, target.__wrapped__, [], dst)
+        if cls is FunctionType:
+            return self._function(node, target, dst)
+        if cls is MethodType and isinstance(target.__self__, type):
+            return self.inline(node, target.__func__, [], dst, target.__self__, [target.__self__])
+        if isinstance(target, type):
+            return self._type_call(node, target, dst)
+        name = getattr(target, "__name__", "")
+        if getattr(builtins, name, None) is target:
+            return self._builtin(node, name, target, dst)
+        self._unknown(node, target)
+
+    def _function(self, node: ast.Call, target: FunctionType, dst: int) -> int:
+        module = target.__module__ or ""
+        if module.partition(".")[0] in ("numpy", "scipy"):
+            self._unknown(node, target)
+        if node.args and self.frame.self_name and isinstance(node.args[0], ast.Name) \
+                and node.args[0].id == self.frame.self_name and "." in target.__qualname__:
+            return self.inline(node, target, [], dst, self.frame.owner)  # Base.method(self, ...)
+        return self.inline(node, target, [], dst)
+
+    def _unknown(self, node: ast.Call, target: Any) -> int:
+        """Refuse a function that is known by name only."""
+        module = getattr(target, "__module__", None) or ""
+        owner = getattr(target, "__self__", None)
+        name = getattr(target, "__name__", None) or type(target).__name__
+        if "random" in module or (owner is not None and "random" in type(owner).__module__):
+            self.refuse("random", node.func)
+        text = ast.unparse(node.func)
+        if isinstance(target, ModuleType):
+            self.refuse("unknown-function", node.func, f"'{text}' is a module, not a function")
+        self.refuse("unknown-function", node.func, f"'{text}' is not known to prebake"
+                    + (f" ({module}.{name})" if module and not text.endswith(name) else ""))
+
+    # --- types and builtins
+
+    def _type_call(self, node: ast.Call, target: type, dst: int) -> int:
+        if issubclass(target, np.generic):
+            kernel = BY_NAME.get(f"np.{target.__name__}")
+            if kernel is None or kernel.id >> 4 != 0x858 and kernel.id >> 4 != 0x859:
+                self.refuse("class-call", node, f"{ast.unparse(node.func)} scalars are not supported")
+            return self.kernel_call(node, kernel, [], dst)
+        if target is np.dtype or target is np.finfo or target is np.iinfo:
+            found = self.static_call(node)
+            if found is not _MISSING:
+                return self.static_value(node, found, dst)
+            self.refuse("unknown-function", node, f"{ast.unparse(node.func)} of a value that is known only at run time",
+                        "take the dtype from an array (x.dtype), or name it in the source")
+        if issubclass(target, BaseException):
+            self.refuse("raise", node)
+        if getattr(builtins, target.__name__, None) is target:
+            return self._builtin(node, target.__name__, target, dst)
+        self.refuse("class-call", node, f"'{ast.unparse(node.func)}' creates an object")
+
+    def _builtin(self, node: ast.Call, name: str, target: object, dst: int) -> int:
+        if target is range:
+            parts = self.range_parts(node)
+            return self.kernel(node, BY_NAME["py.range"].id, parts, dst)
+        if target is slice and not node.keywords and 1 <= len(node.args) <= 3:
+            none = self.const(node, None)
+            given = [self.expr(arg) for arg in node.args]
+            parts = [none, given[0], none] if len(given) == 1 else [*given, none][:3]
+            return self.value(node, int(Op.BUILD), dst, _SLICE, 3, *parts)
+        if target is isinstance:
+            return self._isinstance(node, dst)
+        if target is dict and not node.args:
+            return self._dict_call(node, dst)
+        if target is getattr and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
+            member = ast.copy_location(ast.Attribute(node.args[0], str(node.args[1].value), ast.Load()), node)
+            return self.expr(member, dst)
+        if target is getattr and len(node.args) == 3 and isinstance(node.args[1], ast.Constant):
+            return self.kernel_call(node, BY_NAME["py.getattr"], [], dst)
+        kernel_name = _BUILTINS.get(target) if target.__hash__ else None  # type: ignore[truthy-function]
+        if kernel_name is None:
+            kind = _HINTS.get(name, "unknown-function")
+            what = "" if kind == "print" and name == "print" else f"'{name}' is not supported"
+            self.refuse(kind, node, what)
+        if kernel_name in _TAKE_GENERATORS and len(node.args) >= 1 and isinstance(node.args[0], ast.GeneratorExp):
+            items = self._list_comp(node.args[0], -1)
+            if kernel_name in ("py.min", "py.max"):
+                packed = self.value(node, int(Op.BUILD), -1, _TUPLE, 1, items)
+                return self.kernel_call(node, BY_NAME[kernel_name], [packed], dst, skip=1)
+            return self.kernel_call(node, BY_NAME[kernel_name], [items], dst, skip=1)
+        return self.kernel_call(node, BY_NAME[kernel_name], [], dst)
+
+    def _dict_call(self, node: ast.Call, dst: int) -> int:
+        items = []
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                self.refuse("dict-unpack", node)
+            items.append(self.const(node, keyword.arg))
+            items.append(self.expr(keyword.value))
+        return self.value(node, int(Op.BUILD), dst, BUILD_KINDS.index("dict"), len(items), *items)
+
+    def _isinstance(self, node: ast.Call, dst: int) -> int:
+        if len(node.args) != 2 or node.keywords:
+            self.refuse("call-arguments", node)
+        wanted = node.args[1]
+        names = []
+        for item in wanted.elts if isinstance(wanted, ast.Tuple) else [wanted]:
+            found = self.static(item)
+            name = f"{found.__module__}.{found.__name__}" if isinstance(found, type) else ""
+            if name not in TYPE_NAMES:
+                self.refuse("function-value", item, f"isinstance against '{ast.unparse(item)}' is not supported",
+                            "test dtypes with x.dtype, or structure with x.ndim")
+            names.append(name)
+        value = self.expr(node.args[0])
+        return self.kernel(node, BY_NAME["py.isinstance"].id, [value, self.const(node, tuple(names))], dst)
+
+    def range_parts(self, node: ast.Call) -> list[int]:
+        """Registers of start, stop and step of a range call."""
+        count = len(node.args)
+        if node.keywords or not 1 <= count <= 3 or any(isinstance(a, ast.Starred) for a in node.args):
+            self.refuse("call-arguments", node, "range takes one to three positional arguments")
+        given = [self.expr(arg) for arg in node.args]
+        if count == 1:
+            given.insert(0, self.const(node, 0))
+        if count < 3:
+            given.append(self.const(node, 1))
+        return given
+
+    def static_call(self, node: ast.Call) -> Any:
+        """np.dtype("float32"), np.finfo(np.float32): known when compiled."""
+        target = self.static(node.func) if not isinstance(node.func, ast.Call) else _MISSING
+        if target not in (np.dtype, np.finfo, np.iinfo) or len(node.args) != 1 or node.keywords:
+            return _MISSING
+        argument = node.args[0]
+        value: Any = self.static(argument)
+        if value is _MISSING and isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+            value = argument.value
+        if value is _MISSING or not dtype_code(value):
+            return _MISSING
+        try:
+            return target(np.dtype(value))
+        except (TypeError, ValueError) as error:
+            self.refuse("call-arguments", node, str(error))
+
+    # --- methods
+
+    def _method(self, node: ast.Call, func: ast.Attribute, dst: int) -> int:
+        base = func.value
+        if isinstance(base, ast.Name) and base.id == self.frame.self_name and self.frame.owner is not None:
+            found = self._own_method(node, self.frame.owner, func, dst)
+            if found >= 0:
+                return found
+        if isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "super" \
+                and self.static(base.func) is super:
+            return self._super_method(node, func, dst)
+        name = func.attr
+        kernel = BY_NAME.get(f"arr.{name}") or BY_NAME.get(_METHODS.get(name, ""))
+        if kernel is None:
+            self.refuse("unknown-method", func, f"the method '{name}' is not known to prebake")
+        receiver = self.expr(base)
+        special = SPECIAL.get(kernel.name)
+        if special is not None:
+            return special(self, node, kernel, dst, receiver)
+        return self.kernel_call(node, kernel, [receiver], dst)
+
+    def _own_method(self, node: ast.Call, owner: type, func: ast.Attribute, dst: int) -> int:
+        """`self.name(...)` as the inlined method; -1 when the class has no such method."""
+        name = self.mangled(func.attr)
+        member = _MISSING
+        for cls in owner.__mro__:
+            if name in cls.__dict__:
+                member = cls.__dict__[name]
+                break
+        if member is _MISSING:
+            return -1
+        for sub in _subclasses(owner):
+            if name in sub.__dict__ and not self.owner_is_exact:
+                self.refuse("overridden-method", func, f"'{sub.__qualname__}' overrides '{name}'")
+        return self._bound(node, member, func, dst, owner)
+
+    owner_is_exact = False
+
+    def _bound(self, node: ast.Call, member: Any, func: ast.Attribute, dst: int, owner: type) -> int:
+        """A member of a class called on self."""
+        if isinstance(member, staticmethod):
+            return self.call_static(node, member.__func__, dst)
+        if isinstance(member, classmethod):
+            return self.inline(node, member.__func__, [], dst, owner, [owner])  # type: ignore[arg-type]
+        if is_jitted(member):
+            member = member.__wrapped__
+        if isinstance(member, FunctionType):
+            frame, register = self.find_local(self.frame.self_name)
+            assert frame is not None
+            self.read_local(frame, register)
+            return self.inline(node, member, [register], dst, owner)
+        self.refuse("dynamic-call", func)
+
+    def _super_method(self, node: ast.Call, func: ast.Attribute, dst: int) -> int:
+        owner = self.frame.owner
+        names = [p for p in self.frame.source.qualname.split(".") if p != "<locals>"]
+        if owner is None or len(names) < 2 or not self.frame.self_name:
+            self.refuse("super", func)
+        mro = owner.__mro__
+        at = next((i for i, cls in enumerate(mro) if cls.__name__ == names[-2]), len(mro))
+        for cls in mro[at + 1:]:
+            if func.attr in cls.__dict__:
+                return self._bound(node, cls.__dict__[func.attr], func, dst, owner)
+        self.refuse("unknown-method", func, f"no base class has a method '{func.attr}'")
+
+    # --- kernels
+
+    def kernel_call(self, node: ast.Call, kernel: Kernel, leading: list[int], dst: int, skip: int = 0) -> int:
+        """CALL_KERNEL with the call's arguments in the kernel's order. skip: positional ones already in `leading`."""
+        return self.kernel(node, kernel.id, self.bind(node, kernel, leading, skip), dst)
+
+    def bind(self, node: ast.Call, kernel: Kernel, leading: list[int], skip: int = 0) -> list[int]:
+        """Registers of the normalised operands."""
+        parameters = kernel.parameters
+        args = node.args[skip:] if skip else node.args
+        positional = list(leading)
+        values: dict[int, int] = {}
+        collector = next((i for i, p in enumerate(parameters) if p.collect), -1)
+        if collector >= 0 and len(leading) <= collector:
+            before = args[:max(collector - len(leading), 0)]
+            rest = args[len(before):]
+            positional += [self._argument(arg, parameters[len(leading) + i]) for i, arg in enumerate(before)]
+            if rest or parameters[collector].collect == "*":
+                values[collector] = self._collect(node, rest, parameters[collector])
+        else:
+            if len(positional) + len(args) > len(parameters):
+                self.refuse("call-arguments", node, f"too many arguments: {_signature(kernel)}")
+            positional += [self._argument(arg, parameters[len(leading) + i]) for i, arg in enumerate(args)]
+        for at, register in enumerate(positional):
+            values[at] = register
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                self.refuse("star-args", keyword.value)
+            at = next((i for i, p in enumerate(parameters) if p.name == keyword.arg and p.collect != "*"), -1)
+            if at < 0 or (at == 0 and kernel.name.startswith("arr.")):
+                self.refuse("keyword", keyword.value, f"the keyword '{keyword.arg}' is not supported: {_signature(kernel)}")
+            if at in values:
+                self.refuse("call-arguments", keyword.value, f"'{keyword.arg}' is given twice: {_signature(kernel)}")
+            values[at] = self._argument(keyword.value, parameters[at])
+        last = max(values, default=-1)
+        operands = []
+        for at, parameter in enumerate(parameters):
+            register = values.get(at, -1)
+            if register < 0:
+                if parameter.default is REQUIRED:
+                    self.refuse("call-arguments", node, f"'{parameter.name}' is missing: {_signature(kernel)}")
+                if at > last:
+                    break
+                register = self.const(node, parameter.default)
+            operands.append(register)
+        return operands
+
+    def _argument(self, node: ast.expr, parameter: Parameter) -> int:
+        if isinstance(node, ast.Starred):
+            self.refuse("star-args", node)
+        if parameter.name == "dtype" and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if not dtype_code(node.value):
+                self.refuse("string", node, f"dtype '{node.value}' is not supported")
+            return self.const(node, np.dtype(node.value))
+        return self.expr(node)
+
+    def _collect(self, node: ast.Call, args: list[ast.expr], parameter: Parameter) -> int:
+        if parameter.collect == "one-or-tuple" and len(args) == 1 and not isinstance(args[0], ast.Starred):
+            return self.expr(args[0])
+        packed = ast.copy_location(ast.Tuple(args, ast.Load()), node)
+        return self.expr(packed)
+
+    # --- kernels that have an instruction of their own, or a form to be made canonical
+
+    def _where(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
+        if len(node.args) == 3 and not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args):
+            parts = [self.expr(arg) for arg in node.args]
+            return self.value(node, int(Op.SELECT_TENSOR), dst, *parts)
+        return self.kernel_call(node, kernel, [], dst)
+
+    def _reduce(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
+        """np.sum and np.max with axis and a literal keepdims."""
+        keepdims = False
+        axis: ast.expr | None = node.args[1] if len(node.args) == 2 else None
+        plain = 1 <= len(node.args) <= 2 and not any(isinstance(a, ast.Starred) for a in node.args)
+        for keyword in node.keywords:
+            if keyword.arg == "axis" and axis is None:
+                axis = keyword.value
+            elif keyword.arg == "keepdims" and isinstance(keyword.value, ast.Constant) \
+                    and isinstance(keyword.value.value, bool):
+                keepdims = keyword.value.value
+            else:
+                plain = False
+        if not plain:
+            return self.kernel_call(node, kernel, [], dst)
+        a = self.expr(node.args[0])
+        along = self.const(node, None) if axis is None else self.expr(axis)
+        op = Op.REDUCE_SUM_TENSOR if kernel.name == "np.sum" else Op.REDUCE_MAX_TENSOR
+        return self.value(node, int(op), dst, a, along, int(keepdims))
+
+    def _allocate(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
+        dtype: ast.expr | None = node.args[1] if len(node.args) == 2 else None
+        shape: ast.expr | None = node.args[0] if node.args else None
+        plain = len(node.args) <= 2 and not any(isinstance(a, ast.Starred) for a in node.args)
+        for keyword in node.keywords:
+            if keyword.arg == "dtype" and dtype is None:
+                dtype = keyword.value
+            elif keyword.arg == "shape" and shape is None:
+                shape = keyword.value
+            else:
+                plain = False
+        if not plain or shape is None:
+            return self.kernel_call(node, kernel, [], dst)
+        extent = self.expr(shape)
+        if dtype is None or (isinstance(dtype, ast.Constant) and dtype.value is None):
+            kind = self.const(node, _FLOAT64)
+            known: np.dtype | None = _FLOAT64
+        else:
+            kind, known = self._dtype(dtype)
+        register = self.value(node, int(Op.ALLOC_BUFFER), dst, extent, _FILL[kernel.name], kind)
+        self.hint(dtype=known)
+        return register
+
+    def _dtype(self, node: ast.expr) -> tuple[int, np.dtype | None]:
+        """(register, the dtype if the source names it) of a dtype argument."""
+        register = self._argument(node, Parameter("dtype", None))
+        known = as_dtype(self.static(node))
+        if known is None and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            known = np.dtype(node.value)
+        return register, known
+
+    def _astype(self, node: ast.Call, kernel: Kernel, dst: int, receiver: int = -1) -> int:
+        given = node.args + [k.value for k in node.keywords]
+        if len(given) != 1 or isinstance(given[0], ast.Starred) or (node.keywords and node.keywords[0].arg != "dtype"):
+            return self.kernel_call(node, kernel, [receiver], dst)
+        kind, known = self._dtype(given[0])
+        register = self.value(node, int(Op.CAST_TENSOR), dst, receiver, kind)
+        self.hint(dtype=known)
+        return register
+
+    def _clip(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
+        """np.clip(a, min=, max=) and np.clip(a, a_min, a_max) are one form: the positional one."""
+        names = {"min": "a_min", "max": "a_max"}
+        if not any(k.arg in names for k in node.keywords):
+            return self.kernel_call(node, kernel, [], dst)
+        if any(k.arg in names.values() for k in node.keywords) or len(node.args) > 1:
+            self.refuse("call-arguments", node, "np.clip takes either a_min and a_max or min and max")
+        keywords = [ast.keyword(names.get(k.arg or "", k.arg), k.value) for k in node.keywords]
+        return self.kernel_call(ast.copy_location(ast.Call(node.func, node.args, keywords), node), kernel, [], dst)
+
+    def _fromfunction(self, node: ast.Call, dst: int) -> int:
+        """np.fromfunction(f, shape): f over the index arrays."""
+        raise NotImplementedError
+
+
+SPECIAL: dict[str, Callable[..., int]] = {
+    "np.where": Calls._where, "np.sum": Calls._reduce, "np.max": Calls._reduce, "np.amax": Calls._reduce,
+    "np.zeros": Calls._allocate, "np.ones": Calls._allocate, "np.empty": Calls._allocate,
+    "arr.astype": Calls._astype, "np.clip": Calls._clip,
+}
+
+
+def kernel_of(target: Any) -> Kernel | None:
+    """The kernel that a NumPy or math function is; None for other objects."""
+    try:
+        return _kernel_of[target]
+    except KeyError:
+        pass
+    except TypeError:
+        return None
+    kernel = _find_kernel(target)
+    if kernel is not None or not isinstance(target, FunctionType):
+        _kernel_of[target] = kernel
+    return kernel
+
+
+def _find_kernel(target: Any) -> Kernel | None:
+    if isinstance(target, np.ufunc):
+        return _same(BY_NAME.get(f"np.{target.__name__}"), target)
+    module, name = getattr(target, "__module__", None), getattr(target, "__name__", "")
+    owner = getattr(target, "__self__", None)
+    if isinstance(owner, np.ufunc):
+        return BY_NAME.get(f"np.{owner.__name__}.{name}")
+    if module == "math":
+        return BY_NAME.get(f"math.{name}") if getattr(math, name, None) is target else None
+    if isinstance(module, str) and (module in _NUMPY_MODULES or module.startswith("numpy.")):
+        for room in _NUMPY_MODULES:
+            kernel = BY_NAME.get(f"np{room[5:]}.{name}")
+            if kernel is not None and kernel.id >> 5 != 0x8580 >> 5:
+                found = _same(kernel, target)
+                if found is not None:
+                    return found
+    return None
+
+
+def _same(kernel: Kernel | None, target: Any) -> Kernel | None:
+    """The kernel if NumPy's function of its name is this very object."""
+    if kernel is None:
+        return None
+    found: Any = np
+    for part in kernel.name.split(".")[1:]:
+        found = getattr(found, part, None)
+    return kernel if found is target else None
+
+
+def _signature(kernel: Kernel) -> str:
+    name = kernel.name.partition(".")[2] if kernel.name.startswith(("py.", "arr.")) else kernel.name
+    return f"{name}({kernel.params.removesuffix(', /')})"
+
+
+def _subclasses(cls: type) -> list[type]:
+    found = []
+    for sub in type.__subclasses__(cls):
+        found.append(sub)
+        found += _subclasses(sub)
+    return found
+
+
+__all__ = ["SPECIAL", "BuiltinFunctionType", "Calls", "fold", "is_static", "kernel_of"]

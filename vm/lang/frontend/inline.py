@@ -1,0 +1,292 @@
+"""Inlining: a Python function's body in place of its call, with fresh registers and its own names.
+
+Three forms of body. A single return at the end: plain code. Early returns that fold into if/else: each side ends in a
+write of one result register. Others (a return inside a loop): the body stands in a one-trip LOOP_WHILE; a return
+moves its value and leaves by BREAK, out of inner loops with a flag that is tested after each of them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+from ..opcodes import Op
+from ..source import FunctionNode, load_source
+from .calls import Calls
+from .emitter import DEAD, MAX_WORD, is_constant_value
+from .expressions import _MISSING, is_static
+from .scope import Closure, Frame, Loop, ReturnBlock, assigned_names, contains_return, returns_fold
+
+
+class Inlining(Calls):
+    """Compiles calls of Python functions; statements come from the next layer."""
+
+    stack: list[Frame]
+
+    def statements(self, body: Sequence[ast.stmt]) -> None:
+        """Compile statements up to the first that does not fall through."""
+        raise NotImplementedError
+
+    def branch(self, test: ast.expr, then: Callable[[], None], orelse: Callable[[], None] | None) -> None:
+        """Compile an if."""
+        raise NotImplementedError
+
+    def inline(self, node: ast.Call, target: FunctionType | Closure, leading: list[int], dst: int,
+               owner: type | None = None, statics: list[Any] | None = None) -> int:
+        """The register of the result of a Python function, compiled in place of the call."""
+        caller = self.frame
+        frame = self._frame_of(node, target, owner)
+        if len(self.code) > MAX_WORD:
+            self.refuse("too-large", node)
+        self._bind_arguments(node, target, frame, leading, statics or [])
+        frame.entry = len(self.code)
+        self.stack.append(frame)
+        self.frame = frame
+        try:
+            return self._body(frame.tree, frame, dst, node)
+        finally:
+            self.frame = caller
+            self.stack.pop()
+
+    def _frame_of(self, node: ast.Call, target: FunctionType | Closure, owner: type | None) -> Frame:
+        if isinstance(target, Closure):
+            parent = target.frame
+            frame = Frame(parent.source, parent.index, parent.fn, assigned_names(target.node), parent, parent.owner,
+                          target.node)
+            frame.tree = target.node
+            frame.self_name = parent.self_name
+        else:
+            source = load_source(target)
+            if source not in self.sources:
+                self.sources.append(source)
+            frame = Frame(source, self.sources.index(source), target, assigned_names(source.node), None, owner,
+                          target.__code__)
+            if owner is not None and source.node.args.args and not isinstance(source.node, ast.Lambda):
+                frame.self_name = source.node.args.args[0].arg
+        for active in self.stack:
+            if active.identity is frame.identity:
+                name = getattr(target, "__qualname__", "") or getattr(frame.identity, "name", "a lambda")
+                self.refuse("recursion", node, f"'{name}' calls itself")
+        if isinstance(frame.tree, ast.AsyncFunctionDef):
+            self.refuse("async", node)
+        return frame
+
+    # --- arguments
+
+    def _bind_arguments(self, node: ast.Call, target: FunctionType | Closure, frame: Frame, leading: list[int],
+                        statics: list[Any]) -> None:
+        """Evaluate the call's arguments once, in order, into the parameters of the new frame."""
+        tree = frame.tree
+        args = tree.args
+        if args.vararg or args.kwarg:
+            self._refuse_in(frame, "star-params", args.vararg or args.kwarg or tree)
+        positional = [*args.posonlyargs, *args.args]
+        names = [a.arg for a in positional]
+        keyword_only = [a.arg for a in args.kwonlyargs]
+        given: dict[str, int | Any] = {}
+        taken = 0
+        for value in statics:
+            frame.statics[names[taken]] = value
+            taken += 1
+        for register in leading:
+            self._set_parameter(frame, names[taken], register, node)
+            taken += 1
+        done = set(names[:taken])
+        for arg in node.args:
+            if isinstance(arg, ast.Starred):
+                self.refuse("star-args", arg)
+            if taken >= len(names):
+                self.refuse("call-arguments", node, f"too many arguments for {_shown(target)}({', '.join(names)})")
+            given[names[taken]] = self._evaluate(arg, names[taken], frame)
+            done.add(names[taken])
+            taken += 1
+        by_position_only = {a.arg for a in args.posonlyargs}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                self.refuse("star-args", keyword.value)
+            if keyword.arg in done or keyword.arg in by_position_only \
+                    or keyword.arg not in names and keyword.arg not in keyword_only:
+                self.refuse("call-arguments", keyword.value, f"the argument '{keyword.arg}' does not fit "
+                            f"{_shown(target)}({', '.join([*names, *keyword_only])})")
+            given[keyword.arg] = self._evaluate(keyword.value, keyword.arg, frame)
+            done.add(keyword.arg)
+        for name, value in given.items():
+            if isinstance(value, _Static):
+                frame.statics[name] = value.value
+            else:
+                self._set_parameter(frame, name, value, node)
+        missing = [n for n in (*names, *keyword_only) if n not in done]
+        if missing:
+            self._defaults(node, target, frame, missing, names)
+
+    def _evaluate(self, node: ast.expr, name: str, frame: Frame) -> Any:
+        if node.__class__ in (ast.Name, ast.Attribute, ast.Lambda):
+            static = self.static(node)
+            if static is not _MISSING and name not in frame.names.counts:
+                return _Static(static)
+        return self.expr(node)
+
+    def _set_parameter(self, frame: Frame, name: str, register: int, node: ast.AST) -> None:
+        """Let a parameter be the argument's register, or a copy when the function assigns the parameter."""
+        if name in frame.names.counts:
+            register = self.value(node, int(Op.MOVE), -1, register)
+        frame.registers[name] = register
+
+    def _defaults(self, node: ast.Call, target: FunctionType | Closure, frame: Frame, missing: list[str],
+                  names: list[str]) -> None:
+        tree = frame.tree
+        values: dict[str, Any] = {}
+        if isinstance(target, Closure):
+            outer, self.frame = self.frame, target.frame
+            for name, expression in _default_expressions(tree):
+                if name in missing:
+                    values[name] = self._static_default(expression)
+            self.frame = outer
+        else:
+            defaults = target.__defaults__ or ()
+            values = dict(zip(names[len(names) - len(defaults):], defaults, strict=True))
+            values.update(target.__kwdefaults__ or {})
+        for name in missing:
+            if name not in values:
+                self.refuse("call-arguments", node, f"{_shown(target)} misses the argument '{name}'")
+            value = values[name]
+            if is_static(value) and name not in frame.names.counts:
+                frame.statics[name] = value
+            elif is_static(value):
+                self._set_parameter(frame, name, self.static_value(node, value, -1), node)
+            elif is_constant_value(value):
+                self._set_parameter(frame, name, self.const(node, value), node)
+            elif type(value).__module__ == "numpy" and getattr(value, "shape", None) == () \
+                    and not hasattr(value, "__array_ufunc_disabled__") and not hasattr(value, "resize_"):
+                self._set_parameter(frame, name, self.literal(node, value), node)
+            else:
+                self._refuse_in(frame, "default-value", _default_node(tree, name),
+                                f"the default of '{name}' is a {type(value).__name__}")
+
+    def _static_default(self, expression: ast.expr) -> Any:
+        """A default of a nested function: a literal or something static."""
+        from .expressions import fold
+        value = fold(expression)
+        if value is _MISSING:
+            value = self.static(expression)
+        if value is _MISSING:
+            self.refuse("default-value", expression, "the default of a nested function's parameter is computed",
+                        "read the variable inside the nested function, or pass it")
+        return value
+
+    def _refuse_in(self, frame: Frame, kind: str, node: ast.AST, what: str = "") -> None:
+        self.frame, caller = frame, self.frame
+        try:
+            self.refuse(kind, node, what)
+        finally:
+            self.frame = caller
+
+    # --- bodies
+
+    def _body(self, tree: FunctionNode, frame: Frame, dst: int, node: ast.Call) -> int:
+        if isinstance(tree, ast.Lambda):
+            return self.expr(tree.body, dst)
+        body = tree.body
+        last = body[-1]
+        if isinstance(last, ast.Return) and not contains_return(body[:-1]):
+            self.statements(body[:-1])
+            if last.value is None or self.is_dead:
+                return self.const(last, None, dst)
+            return self.expr(last.value, dst)
+        if not contains_return(body):
+            self.statements(body)
+            return self.const(node, None, dst)
+        result = self.new_register()
+        if returns_fold(body):
+            frame.returns = ReturnBlock(result)
+            self.tail(body)
+        else:
+            self._block(body, frame, result)
+        self.assigned |= 1 << result
+        return result if dst < 0 else self.move(node, dst, result)
+
+    def tail(self, body: Sequence[ast.stmt]) -> None:
+        """Statements whose returns are the last thing on their path: each writes the result register."""
+        assert self.frame.returns is not None
+        result = self.frame.returns.result
+        for at, statement in enumerate(body):
+            if isinstance(statement, ast.Return):
+                if statement.value is None:
+                    self.const(statement, None, result)
+                else:
+                    self.expr(statement.value, result)
+                return
+            if isinstance(statement, ast.If) and contains_return([statement]):
+                rest = list(body[at + 1:])
+                then, orelse = statement.body, statement.orelse
+                then_rest = [] if _ends(then) else rest
+                else_rest = [] if _ends(orelse) else rest
+                self.branch(statement.test, lambda: self.tail([*then, *then_rest]),  # noqa: B023 - called at once
+                            lambda: self.tail([*orelse, *else_rest]))  # noqa: B023
+                return
+            self.statements([statement])
+            if self.is_dead:
+                return
+        self.const(self.frame.tree, None, result)
+
+    def _block(self, body: Sequence[ast.stmt], frame: Frame, result: int) -> None:
+        """The body inside a one-trip loop that returns leave."""
+        node = frame.tree
+        loop = Loop()
+        frame.returns = ReturnBlock(result, loop)
+        head = self.emit(node, int(Op.LOOP_WHILE), 0)
+        frame.loops.append(loop)
+        self.statements(body)
+        if not self.is_dead:
+            self.const(node, None, result)
+            self.leave(node, loop)
+        frame.loops.pop()
+        self.emit(node, int(Op.LOOP_NEXT), head)
+        self.close_loop(head, loop)
+        self.assigned = DEAD
+        for mask in loop.exits:
+            self.assigned &= mask
+
+    def leave(self, node: ast.AST, loop: Loop) -> None:
+        """BREAK out of a loop; what follows is unreachable."""
+        loop.breaks.append(self.emit(node, int(Op.BREAK), 0))
+        loop.exits.append(self.assigned)
+        self.assigned = DEAD
+
+    def close_loop(self, head: int, loop: Loop) -> None:
+        """Patch a loop's head and breaks to the point after its LOOP_NEXT."""
+        self.patch(head)
+        for at in loop.breaks:
+            self.patch(at)
+
+
+class _Static:
+    """An argument that is known when compiled."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _ends(body: Sequence[ast.stmt]) -> bool:
+    from .scope import always_returns
+    return always_returns(list(body))
+
+
+def _shown(target: FunctionType | Closure) -> str:
+    return target.__qualname__ if isinstance(target, FunctionType) else getattr(target.node, "name", "<lambda>")
+
+
+def _default_expressions(tree: FunctionNode) -> list[tuple[str, ast.expr]]:
+    args = tree.args
+    positional = [*args.posonlyargs, *args.args]
+    pairs = list(zip([a.arg for a in positional[len(positional) - len(args.defaults):]], args.defaults, strict=True))
+    pairs += [(a.arg, d) for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None]
+    return pairs
+
+
+def _default_node(tree: FunctionNode, name: str) -> ast.AST:
+    return next((d for n, d in _default_expressions(tree) if n == name), tree)

@@ -1,0 +1,352 @@
+"""Python source as data: where a function's text is, its syntax tree, and digests that formatting does not change.
+
+Digests are taken over a normal form of the tree (no positions, comments, docstrings, decorators, annotations), equal on
+every supported Python version, plus the literal module constants that the function names. `load_source` works
+from a live function, `function_digest` from a file's text alone, without importing anything; they agree.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import re
+from collections.abc import Iterator, Sequence
+from types import CodeType, FunctionType
+
+from _blake2 import blake2b
+
+from ..errors import UnsupportedError
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+NO_SOURCE_HINT = "keep the function in a file or notebook cell that is readable at run time, or ship a bundle of it"
+
+
+class FunctionSource:
+    """A function's text and tree. Tree positions become file positions by adding `line_shift`.
+
+    module: the defining module ('__main__' is replaced by the file's stem). lines: from the first decorator on.
+    """
+
+    __slots__ = ("_digest", "file", "first_line", "line_shift", "lines", "module", "node", "path", "qualname", "text")
+
+    def __init__(self, node: FunctionNode, path: str, module: str, qualname: str, first_line: int, lines: Sequence[str],
+                 line_shift: int, text: str) -> None:
+        self.node, self.path, self.file = node, path, os.path.basename(path)
+        self.module, self.qualname = module, qualname
+        self.first_line, self.lines, self.line_shift = first_line, tuple(lines), line_shift
+        self.text = text
+        self._digest = ""
+
+    @property
+    def digest(self) -> str:
+        """32 hexadecimal digits over the normal form and the literal module constants that it names."""
+        if not self._digest:
+            self._digest = digest_node(self.node, self.text)
+        return self._digest
+
+    def line_text(self, line: int) -> str:
+        """The text of a 1-based line of the file, without its end."""
+        at = line - self.first_line
+        return self.lines[at] if 0 <= at < len(self.lines) else ""
+
+
+# --- live functions
+
+_MAX_CACHED = 4096
+_loaded: dict[int, tuple[CodeType, FunctionSource]] = {}
+_joined: dict[str, tuple[list[str], str]] = {}  # path -> lines of linecache, the same as one text
+
+
+def load_source(fn: FunctionType) -> FunctionSource:
+    """The source of a plain Python function, read and parsed once per code object.
+
+    Raises UnsupportedError (kind 'no-source') where there is no text or it is not this function's any more.
+    """
+    code = fn.__code__
+    found = _loaded.get(id(code))
+    if found is not None and found[0] is code:
+        return found[1]
+    path = code.co_filename
+    lines = linecache.getlines(path, fn.__globals__)
+    if not lines or code.co_firstlineno > len(lines):
+        raise _no_source(fn, "its source is not available")
+    known = _joined.get(path)
+    if known is None or known[0] is not lines:
+        known = _joined[path] = (lines, "".join(lines))
+    module = module_name(fn)
+    source = _slice_function(code, lines, path, module, fn.__qualname__, known[1]) \
+        or _search_file(code, lines, path, module, fn.__qualname__, known[1])
+    if source is None or not _is_source_of(source.node, code):
+        raise _no_source(fn, "the text at its place is not its source; was the file edited after it was imported?")
+    if len(_loaded) >= _MAX_CACHED:
+        _loaded.clear()
+    _loaded[id(code)] = (code, source)
+    return source
+
+
+def module_name(fn: FunctionType) -> str:
+    """The module of a function; a script's functions carry the script's stem, so that names survive a rename of main."""
+    name = fn.__module__ or fn.__globals__.get("__name__") or "__main__"
+    if name == "__main__":
+        stem = os.path.splitext(os.path.basename(fn.__code__.co_filename))[0]
+        return stem if stem.isidentifier() else "__main__"
+    return name
+
+
+def _no_source(fn: FunctionType, why: str) -> UnsupportedError:
+    code = fn.__code__
+    return UnsupportedError(f"'{fn.__qualname__}' cannot be compiled: {why}", kind="no-source", file=code.co_filename,
+                            line=code.co_firstlineno, column=1, hint=NO_SOURCE_HINT)
+
+
+def _slice_function(code: CodeType, lines: list[str], path: str, module: str, qualname: str,
+                    text: str) -> FunctionSource | None:
+    """The function cut out by its code's line numbers: no parse of the whole file. None when that does not parse."""
+    if code.co_name == "<lambda>":
+        return None
+    first = code.co_firstlineno
+    indent = _indent(lines[first - 1])
+    end = _last_line(code)
+    at = end
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        bare = line.strip()
+        if not bare or bare.startswith("#"):
+            continue
+        if _indent(line) <= indent:
+            break
+        end = at
+    piece = lines[first - 1:end]
+    wrapper = "if 1:\n" if indent else ""  # keeps columns and multi-line strings as they are
+    try:
+        body = ast.parse(wrapper + "".join(piece)).body
+        node = body[0].body[0] if indent else body[0]  # type: ignore[attr-defined]
+    except (SyntaxError, ValueError, IndexError):
+        return None
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    shift = first - (2 if indent else 1)
+    return FunctionSource(node, path, module, qualname, first, [line.rstrip("\n") for line in piece], shift, text)
+
+
+def _last_line(code: CodeType) -> int:
+    last = code.co_firstlineno
+    for _, end, _, _ in code.co_positions():
+        if end is not None and end > last:
+            last = end
+    for const in code.co_consts:
+        if isinstance(const, CodeType):
+            last = max(last, _last_line(const))
+    return last
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _search_file(code: CodeType, lines: list[str], path: str, module: str, qualname: str,
+                 text: str) -> FunctionSource | None:
+    """The function found in the parsed file by its first line (lambdas: by the columns of its code too)."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+    matches = [node for node in ast.walk(tree)
+               if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+               and _first_line(node) == code.co_firstlineno and _is_source_of(node, code)]
+    if code.co_name == "<lambda>" and len(matches) > 1:
+        spots = {(p[0], p[2]) for p in code.co_positions() if p[0] is not None and p[2]}
+        matches = [node for node in matches if any(
+            (inner.lineno, inner.col_offset) in spots for inner in ast.walk(node.body)  # type: ignore[arg-type]
+            if isinstance(inner, ast.expr))]
+    if not matches:
+        return None
+    node = matches[0]
+    first, end = _first_line(node), node.end_lineno or node.lineno
+    piece = [line.rstrip("\n") for line in lines[first - 1:end]]
+    return FunctionSource(node, path, module, qualname, first, piece, 0, text)
+
+
+def _first_line(node: FunctionNode) -> int:
+    decorators = getattr(node, "decorator_list", None)
+    return decorators[0].lineno if decorators else node.lineno
+
+
+def _is_source_of(node: FunctionNode, code: CodeType) -> bool:
+    """Whether name and parameters of the tree are those of the code."""
+    name = "<lambda>" if isinstance(node, ast.Lambda) else node.name
+    count = code.co_argcount + code.co_kwonlyargcount
+    args = node.args
+    names = [a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    mangled = [n if not n.startswith("__") else "" for n in names]
+    return name == code.co_name and len(names) == count and all(
+        not m or m == v for m, v in zip(mangled, code.co_varnames, strict=False))
+
+
+# --- text alone
+
+def function_digest(source_text: str, qualname: str) -> str:
+    """The digest of the function that `qualname` names in a file's text; the last definition wins, as in Python.
+
+    Raises LookupError when the text defines no such function, SyntaxError when it does not parse.
+    """
+    digests = function_digests(source_text, qualname)
+    if not digests:
+        raise LookupError(f"no function '{qualname}' in the source")
+    return digests[-1]
+
+
+def function_digests(source_text: str, qualname: str) -> tuple[str, ...]:
+    """The digests of every definition of `qualname` in the text, in order: branches and lambdas share a name."""
+    tree = ast.parse(source_text)
+    return tuple(digest_node(node, source_text) for node in _definitions(tree, qualname.split(".")))
+
+
+def _definitions(scope: ast.AST, path: list[str]) -> Iterator[FunctionNode]:
+    """Functions at a path of names; `<locals>` steps are implied by being inside a function."""
+    name, rest = path[0], path[1:]
+    for node in _scope_members(scope):
+        if isinstance(node, ast.Lambda):
+            if name == "<lambda>":
+                if not rest:
+                    yield node
+                elif rest[0] == "<locals>" and len(rest) > 1:
+                    yield from _definitions(node, rest[1:])
+        elif node.name == name:
+            if not rest:
+                if not isinstance(node, ast.ClassDef):
+                    yield node
+            elif isinstance(node, ast.ClassDef):
+                yield from _definitions(node, rest)
+            elif rest[0] == "<locals>" and len(rest) > 1:
+                yield from _definitions(node, rest[1:])
+
+
+def _scope_members(scope: ast.AST) -> Iterator[FunctionNode | ast.ClassDef]:
+    """Functions, lambdas and classes directly inside a scope, through its statements and expressions."""
+    stack = list(ast.iter_child_nodes(scope))[::-1]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node
+            stack += node.decorator_list[::-1]
+        elif isinstance(node, ast.Lambda):
+            yield node
+        else:
+            stack += list(ast.iter_child_nodes(node))[::-1]
+
+
+# --- normal form
+
+_SKIPPED = {"ctx", "decorator_list", "kind", "type_comment", "type_params", "returns", "annotation", "simple"}
+_fields: dict[type, tuple[str, ...]] = {}
+
+
+def normal_form(node: ast.AST) -> str:
+    """An s-expression of the tree: equal for equal meaning of the text, on every supported Python version."""
+    out: list[str] = []
+    _write(node, out)
+    return "".join(out)
+
+
+def _write(node: ast.AST, out: list[str]) -> None:
+    cls = node.__class__
+    names = _fields.get(cls)
+    if names is None:
+        names = _fields[cls] = tuple(f for f in cls._fields if f not in _SKIPPED)
+    out.append("(" + cls.__name__)
+    for name in names:
+        value = getattr(node, name, None)
+        if value.__class__ is list:
+            if name == "body" and cls in _DOCUMENTED and _is_docstring(value):
+                value = value[1:]
+            out.append("[")
+            for item in value:
+                if isinstance(item, ast.AST):
+                    _write(item, out)
+                else:
+                    out.append(f" {item!r}")
+            out.append("]")
+        elif isinstance(value, ast.AST):
+            _write(value, out)
+        else:
+            out.append(f" {value!r}")
+    out.append(")")
+
+
+_DOCUMENTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+def _is_docstring(body: list[ast.stmt]) -> bool:
+    first = body[0] if body else None
+    return isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str)
+
+
+def digest_node(node: FunctionNode, file_text: str) -> str:
+    """32 hexadecimal digits over a function's normal form and the literal module constants that it names."""
+    state = blake2b(normal_form(node).encode("utf-8", "surrogatepass"), digest_size=16, person=b"prebake-source")
+    for name, value in sorted(literal_constants(node, file_text).items()):
+        state.update(f"\0{name}={value!r}".encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
+
+
+# --- literal module constants
+
+_ASSIGNMENT = re.compile(r"^([A-Za-z_]\w*)[ \t]*(?::[^=\n]*)?=(?!=)[ \t]*", re.MULTILINE)
+_assignments: dict[str, dict[str, int]] = {}
+
+
+def literal_constants(node: FunctionNode, file_text: str) -> dict[str, object]:
+    """Names that the function reads from its module and that the module's text assigns an immutable literal to."""
+    read: set[str] = set()
+    stored: set[str] = set()
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Name):
+            (read if isinstance(inner.ctx, ast.Load) else stored).add(inner.id)
+        elif isinstance(inner, ast.arg):
+            stored.add(inner.arg)
+    known = _assigned_at(file_text)
+    result = {}
+    for name in read - stored:
+        at = known.get(name)
+        if at is not None:
+            found, value = _literal_at(file_text, at)
+            if found:
+                result[name] = value
+    return result
+
+
+def _assigned_at(file_text: str) -> dict[str, int]:
+    """Offset of the right-hand side of the last top-level assignment to each name."""
+    found = _assignments.get(file_text)
+    if found is None:
+        if len(_assignments) > 64:
+            _assignments.clear()
+        found = _assignments[file_text] = {m[1]: m.end() for m in _ASSIGNMENT.finditer(file_text)}
+    return found
+
+
+def _literal_at(text: str, at: int) -> tuple[bool, object]:
+    """(True, value) of the immutable literal that starts at an offset; it may span lines inside brackets."""
+    end = at
+    for _ in range(64):
+        end = text.find("\n", end)
+        end = len(text) if end < 0 else end
+        try:
+            value = ast.literal_eval(text[at:end].strip())
+        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+            if isinstance(error, SyntaxError) and text[at:at + 1] == "(" and end < len(text):
+                end += 1
+                continue
+            return False, None
+        return _is_immutable(value), value
+    return False, None
+
+
+def _is_immutable(value: object) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_immutable(item) for item in value)
+    return value is None or isinstance(value, (bool, int, float, complex, str))
