@@ -101,6 +101,7 @@ _TABLE = """static const pb_kernel_table pb_bundle_table = {
     %d,
     pb_kernels,
 };
+static const void *const pb_bundle_address = &pb_bundle_table;
 """
 _PACKING = "PB_PACK_LAYOUT, pb_pack_bytes, pb_pack"
 _NO_PRODUCTS = "/* no products */"

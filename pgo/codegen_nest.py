@@ -2,8 +2,8 @@
 
 Loop order is kept axes, then reduced axes, then the inner axis (kept or reduced), chosen where most accesses are
 contiguous. Neighbouring axes melt into one where the strides allow it: proved by the integer algebra, or tested when
-the function starts. The inner loop reads contiguous pointers, hoisted scalars or constant strides; where a stride is only
-known at run time, blocks of `PB_BLOCK` elements are staged through the stack, so that one loop body serves every
+the function starts. The inner loop reads contiguous pointers, hoisted scalars or constant strides; where a stride is
+only known at run time, blocks of `PB_BLOCK` elements are staged through the stack, so that one loop body serves every
 layout. Inner reductions go block by block through the vector accumulators of pb_bundle.h; outer ones keep a block of
 accumulators on the stack. Indices are checked in a pass of their own before anything is stored, as NumPy does.
 
@@ -324,6 +324,10 @@ class _Printer:
         if not self.is_scatter:
             self.melt(self.kept)
             self.melt(self.reduced)
+        order = [*self.kept, *self.reduced]
+        if self.inner >= 0 and not self.is_inner_reduced:
+            order = [*self.kept[:-1], *self.reduced, self.inner]
+        self.tag = {a: depth for depth, a in enumerate(order)}  # names by depth: equal nests read alike
         self.tests: list[tuple[int, str]] = []  # axes that may melt into the inner one at run time
         group = self.reduced if self.is_inner_reduced else self.kept
         if self.inner >= 0 and not self.is_scatter:
@@ -390,7 +394,7 @@ class _Printer:
         for a in reversed(group[:-1]):
             if not self.can_melt(a, b):
                 break
-            conditions = [f"n{t} == 1" for t, _ in tests]
+            conditions = [f"n{self.tag[t]} == 1" for t, _ in tests]
             for access in self.accesses:
                 outer, inner = access.strides[a], access.strides[b]
                 try:
@@ -401,7 +405,7 @@ class _Printer:
                     continue
                 if proved is False or 0 in (outer.value, inner.value):
                     return tests
-                conditions.append(f"{outer.text()} == n{b} * {inner.text()}")
+                conditions.append(f"{outer.text()} == n{self.tag[b]} * {inner.text()}")
             tests.append((a, " && ".join(dict.fromkeys(conditions)) or "1"))
             try:
                 span = span * self.extents[a].expr
@@ -416,9 +420,9 @@ class _Printer:
         if self.inner >= 0:
             mutable = {a for a, _ in self.tests} | ({self.inner} if self.tests else set())
             for a in [*self.loops(), self.inner]:
-                self.out(f"{'' if a in mutable else 'const '}int64_t n{a} = {self.extents[a].text()};")
+                self.out(f"{'' if a in mutable else 'const '}int64_t n{self.tag[a]} = {self.extents[a].text()};")
             for a, condition in self.tests:
-                self.out(f"if ({condition}) {{ n{self.inner} *= n{a}; n{a} = 1; }}")
+                self.out(f"if ({condition}) {{ n{self.tag[self.inner]} *= n{self.tag[a]}; n{self.tag[a]} = 1; }}")
         for access in self.accesses:
             self.out(f"char *{access.name} = {self.address(access, (), str)};")
 
@@ -434,7 +438,7 @@ class _Printer:
         for depth, a in enumerate(loops):
             if depth == boundary:
                 self.before_reduction()
-            self.out(f"for (int64_t i{a} = 0; i{a} < n{a}; i{a}++) {{")
+            self.out(f"for (int64_t i{self.tag[a]} = 0; i{self.tag[a]} < n{self.tag[a]}; i{self.tag[a]}++) {{")
             self.step_pointers(a, depth)
             self.emit_level(depth)
         if boundary == len(loops):
@@ -451,7 +455,7 @@ class _Printer:
             stride = access.strides[a]
             if stride.value != 0:
                 name = f"{access.name}_{depth}"
-                self.out(f"char *const {name} = {self.pointer[access.name]} + i{a} * {stride.text()};")
+                self.out(f"char *const {name} = {self.pointer[access.name]} + i{self.tag[a]} * {stride.text()};")
                 self.pointer[access.name] = name
 
     def slot_levels(self) -> list[int]:
@@ -478,7 +482,7 @@ class _Printer:
             if item.kind == "scalar":
                 return self.reg(item.reg)
             if item.kind == "iota":
-                return f"i{item.axis}"
+                return f"i{self.tag[item.axis]}"
             access = self.inputs[slot]
             return load(access.memory, item.dtype, f"pb_at_{access.memory}({self.pointer[access.name]})")
         op = self.nest.ops[slot - self.n_inputs]
@@ -505,8 +509,9 @@ class _Printer:
         if not self.reductions:
             return
         if not self.is_inner_reduced:
-            self.out(f"for (int64_t j = 0; j < n{self.inner}; j += PB_BLOCK) {{")
-            self.out(f"const int64_t m = n{self.inner} - j < PB_BLOCK ? n{self.inner} - j : PB_BLOCK;")
+            n = f"n{self.tag[self.inner]}"
+            self.out(f"for (int64_t j = 0; j < {n}; j += PB_BLOCK) {{")
+            self.out(f"const int64_t m = {n} - j < PB_BLOCK ? {n} - j : PB_BLOCK;")
         for k in self.reductions:
             out = self.nest.outs[k]
             dtype = self.nest.slot_dtype(out.slot)
@@ -562,14 +567,14 @@ class _Printer:
         extent = self.extents[self.inner].value
         in_blocks = bool(self.reductions) or bool(flex_in) or bool(flex_out)
         if not in_blocks:
-            self.out(f"const int64_t m = n{self.inner};")
+            self.out(f"const int64_t m = n{self.tag[self.inner]};")
             first = ""
         elif self.reductions and not self.is_inner_reduced:
             first = "j + "
         else:
-            self.out(f"for (int64_t j = 0; j < n{self.inner}; j += PB_BLOCK) {{")
+            self.out(f"for (int64_t j = 0; j < n{self.tag[self.inner]}; j += PB_BLOCK) {{")
             small = extent is not None and extent <= BLOCK and not self.tests
-            n = f"n{self.inner}"
+            n = f"n{self.tag[self.inner]}"
             self.out(f"const int64_t m = {n if small else f'{n} - j < PB_BLOCK ? {n} - j : PB_BLOCK'};")
             first = "j + "
         self.direct: dict[int, str] = {}
@@ -686,7 +691,7 @@ class _Printer:
         dtype = self.nest.slot_dtype(out.slot)
         v = f"v{out.slot}"
         if out.reduce in _ARG:
-            position = f"i{self.reduced[0]}"
+            position = f"i{self.tag[self.reduced[0]]}"
             self.out(f"const int take{k} = pb_{out.reduce}_takes_{dtype}({v}, s{k}[l], s{k}_at[l]);")
             self.out(f"s{k}[l] = take{k} ? {v} : s{k}[l];")
             self.out(f"s{k}_at[l] = take{k} ? {position} : s{k}_at[l];")

@@ -1,9 +1,10 @@
-"""Runs a kernel's two C functions through ctypes, as the dispatcher would: for verification and tests, not for speed."""
+"""Runs a kernel's two C functions through ctypes, as the dispatcher would: for verification and tests."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ class Driver:
         output = self.code.outputs[index]
         shape = tuple(int(self.registers[r]) for r in output.shape)
         array = np.empty(shape, NUMPY_DTYPES[output.dtype])
-        array.view(np.uint8).reshape(-1)[...] = 0xA5 if array.ndim else 0
+        array.reshape(-1).view(np.uint8)[...] = 0xA5  # what the kernel leaves out shows
         self.outputs[index] = array  # type: ignore[call-overload]
         return int(array.ctypes.data)
 
@@ -158,8 +159,8 @@ class Driver:
             return self.outputs[spec.output]
         if spec.kind == "view":
             base: Any = self.outputs[spec.output] if spec.output >= 0 else self.leaves[spec.row]
-            return _window(base, spec, [int(self._get(r)) for r in spec.shape], [int(self._get(r)) for r in spec.strides],
-                           int(self._get(spec.offset)) if spec.offset >= 0 else 0)
+            shape, strides = ([int(self._get(r)) for r in regs] for regs in (spec.shape, spec.strides))
+            return _window(base, spec, shape, strides, int(self._get(spec.offset)) if spec.offset >= 0 else 0)
         if spec.kind == "arg":
             return self.leaves[spec.row]
         if spec.kind == "scalar":
@@ -176,5 +177,21 @@ def _window(base: np.ndarray, spec: ResultSpec, shape: list[int], strides: list[
     high = sum(max(s * (n - 1), 0) for s, n in zip(strides, shape, strict=True)) + dtype.itemsize if count else 0
     if not count:
         return np.empty(shape, dtype)
-    memory = (ctypes.c_char * (high - low)).from_address(address + low)
+    memory: Any = (ctypes.c_char * (high - low)).from_address(address + low)
     return np.ndarray(shape, dtype, memory, -low, strides)
+
+
+def open_capsule(path: Path) -> tuple[KernelTable, object]:
+    """The table of a bundle's shared object and the module that must stay alive. Raises ImportError."""
+    from importlib.machinery import ExtensionFileLoader
+    from importlib.util import module_from_spec, spec_from_loader
+
+    loader = ExtensionFileLoader(path.name.partition(".")[0], str(path))
+    spec = spec_from_loader(loader.name, loader)
+    if spec is None:
+        raise ImportError(str(path))
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return open_table(pointer(module.table, b"prebake.kernels")), module

@@ -24,9 +24,7 @@ INCLUDE = Path(__file__).resolve().parent.parent / "templates" / "include"
 LIMITED_API = "0x030B0000"
 ABI3_SUFFIX = ".abi3.so"
 
-# Nothing assumes away NaN, infinities or signed zero; products of a + b * c are fused only where written.
-SEMANTIC_FLAGS = ("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing")
-_SHARED = ("-std=gnu11", "-fPIC", "-shared", "-O3", *SEMANTIC_FLAGS, "-fvisibility=hidden", "-pipe", "-w")
+_SHARED = ("-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-pipe", "-w")
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class Toolchain:
     is_clang: bool
 
     def flags(self, level_flags: Sequence[str], level: str) -> list[str]:
-        """Everything but file names, in order: environment, ours, the CPU level's."""
+        """Everything but file names: the environment's flags, ours, the level's (-O3 and the rules of arithmetic)."""
         extra = shlex.split(os.environ.get("CPPFLAGS", "")) + shlex.split(os.environ.get("CFLAGS", ""))
         flags = [*extra, *_SHARED, *level_flags, f'-DPB_LEVEL="{level}"', f"-DPy_LIMITED_API={LIMITED_API}"]
         if not self.is_clang:
@@ -69,22 +67,24 @@ def find_toolchain() -> Toolchain:
         if done.returncode == 0 and done.stdout.strip():
             first = done.stdout.splitlines()[0].strip()
             return Toolchain(command, first, "clang" in done.stdout.lower())
+    what = f"{wanted!r} cannot be run" if wanted else "none of gcc, clang, cc is on the PATH"
     raise ConfigError(
-        f"no C compiler: {wanted!r} cannot be run" if wanted else "no C compiler: none of gcc, clang, cc is on the PATH",
-        key="CC", hint="install gcc or clang, or set CC; for a wheel without kernels: `[tool.prebake] pure = true`")
+        f"no C compiler: {what}", key="CC",
+        hint="install gcc or clang, or set CC; for a wheel without kernels: `[tool.prebake] pure = true`")
 
 
 def compile_cython(source: Path) -> Path:
-    """The C file that Cython makes of a `.pyx` file, beside it. Raises ConfigError without Cython, InternalError on faults."""
-    try:
-        import Cython
-    except ImportError as error:
-        raise ConfigError("building a bundle needs Cython", key="Cython", hint='pip install "prebake[build]"') from error
+    """The C file that Cython makes of a `.pyx` file, beside it.
+
+    Raises ConfigError where Cython is not installed, InternalError when it refuses the text.
+    """
+    if not cython_version():
+        raise ConfigError("building a bundle needs Cython", key="Cython", hint='pip install "prebake[build]"')
     output = source.with_suffix(".c")
     command = [sys.executable, "-m", "cython", "-3", "--module-name", source.stem, source.name, "-o", output.name]
     done = _run(command, source.parent)
     if done.returncode or not output.exists():
-        raise InternalError(f"Cython {Cython.__version__} failed on the bundle's module\n"
+        raise InternalError(f"Cython {cython_version()} failed on the bundle's module\n"
                             f"  says      {_tail(done.stderr or done.stdout)}")
     return output
 

@@ -1,0 +1,275 @@
+"""The whole build: `buckets.yaml` + programs beside it -> kernels -> Cython -> one shared object a CPU level -> bundle.
+
+No user code is imported. Compilers run in parallel and their objects are cached; each kernel is compared with the
+interpreter before the bundle, written beside its place, is renamed into it. Equal inputs and tools give equal bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from ..templates import levels
+from ..templates.render import render_file
+from ..vm import flags
+from ..vm.errors import ConfigError, PlanError
+from ..vm.options import OPTIONS
+from ..vm.plan.code_json import dispatch_spec
+from ..vm.run.bundle import MANIFEST, file_digest, host_stamp
+from ..vm.run.manifest import (
+    BundleFunction,
+    BundleKernel,
+    BundlePlan,
+    BundleSource,
+    Manifest,
+    TargetFile,
+)
+from . import object_cache, toolchain
+from .codegen import Module
+from .freshness import find_source, stale_sources
+from .kernels import BuiltFunction, plan_kernels
+from .schema import file_stem, read_buckets
+
+MODULE = "kernels"  # the Cython module's name
+
+
+def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, targets: Sequence[str] | None = None,
+          allow_stale: bool = False, jobs: int | None = None, progress: bool = False, verify: bool = True,
+          pure: bool = False, roots: Iterable[str | os.PathLike[str]] = ()) -> Path:
+    """Build the bundle of a `buckets.yaml` into the folder `output` (replaced in one step) and return that folder.
+
+    targets: CPU levels, all that the compiler knows for this machine when left out. jobs: compilers at the same time
+    (default: PREBAKE_JOBS, else the number of CPUs). pure: no kernels, only programs and plans; needs no compiler.
+    roots: folders in which sources are looked for. verify: compare each kernel with the interpreter.
+    Raises ConfigError (files, tools, stale sources without allow_stale), PlanError (a bucket that cannot be served),
+    InternalError (generated code that does not compile or computes something else).
+    """
+    config = read_buckets(buckets)
+    place = Path(output)
+    _check_place(place)
+    compiler = None if pure else toolchain.find_toolchain()
+    wanted = () if pure else choose_levels(targets)
+    with _progress(progress, len(config.functions) + len(wanted) + 2) as step:
+        functions = []
+        for function in config.functions:
+            step(f"plan {function.qualname}")
+            functions.append(plan_kernels(config, function))
+        roots = [*roots, config.path.resolve().parent]
+        _check_fresh(functions, roots, allow_stale)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as folder:
+            bundle = Path(folder) / "bundle"
+            bundle.mkdir()
+            files: dict[str, str] = {}
+            if compiler is not None and any(f.plans for f in functions):
+                step("cython")
+                c_source = _c_source(functions, Path(folder))
+                files = _compile(compiler, c_source, wanted, bundle, _job_count(jobs), step)
+            _write_files(bundle, functions, files, compiler, roots)
+            if verify and files:
+                step("verify")
+                from .verify import verify_bundle
+
+                verify_bundle(bundle, functions, files, Path(folder))
+            _replace(place, bundle)
+    for function in functions:
+        for note in function.notes:
+            _log(note)
+    return place
+
+
+def choose_levels(targets: Sequence[str] | None) -> tuple[levels.Level, ...]:
+    """The CPU levels to build for: those named ("x86-64-v3" or "v3"), or x86-64-v2, v3 and v4 (generic elsewhere).
+
+    Raises ConfigError for a name that this machine's compiler does not make.
+    """
+    known = levels.built_levels()
+    if targets is None:
+        return tuple(level for level in known if level.name != "generic") or known
+    found = []
+    for name in targets:
+        level = next((level for level in known if name in (level.name, level.target)), None)
+        if level is None:
+            raise ConfigError(f"unknown CPU level '{name}'", key="targets",
+                              hint=f"known here: {', '.join(level.target for level in known)}")
+        found.append(level)
+    return tuple(dict.fromkeys(found))
+
+
+def bundle_source(functions: Sequence[BuiltFunction]) -> str:
+    """The text of the bundle's Cython module."""
+    module = Module()
+    for function in functions:
+        for plan in function.plans:
+            for built in plan.kernels:
+                module.add(built.kernel)
+    text = module.text()
+    if '"""' in text:
+        raise PlanError("a name in the buckets breaks the module's text")
+    return render_file("kernels.pyx.in", {"c_source": text.replace("\\", "\\\\")})
+
+
+def _c_source(functions: Sequence[BuiltFunction], folder: Path) -> bytes:
+    """The C text that Cython makes of the module; from the cache where the same was made before."""
+    text = bundle_source(functions)
+    if "cython" in flags.read("PREBAKE_DUMP"):
+        print(text)
+    key = object_cache.key_of(["cython", toolchain.cython_version(), text])
+    found = object_cache.read(key)
+    if found is None:
+        source = folder / f"{MODULE}.pyx"
+        source.write_text(text, encoding="utf-8")
+        found = toolchain.compile_cython(source).read_bytes()
+        object_cache.write(key, found)
+    return found
+
+
+def _compile(compiler: toolchain.Toolchain, c_source: bytes, wanted: Sequence[levels.Level], bundle: Path, jobs: int,
+             step: Step) -> dict[str, str]:
+    """Level -> file name of its shared object, compiled side by side."""
+    headers = [path.read_bytes() for path in sorted(toolchain.INCLUDE.glob("*.h"))]
+
+    def one(level: levels.Level) -> tuple[str, str]:
+        name = f"{MODULE}_{level.name}"
+        # one C text for all levels; the loader wants the module to be called as the file
+        options = [*compiler.flags(level.flags, level.target), f"-DPyInit_{MODULE}=PyInit_{name}"]
+        output = bundle / (name + toolchain.ABI3_SUFFIX)
+        key = object_cache.key_of([" ".join(compiler.command), compiler.version, toolchain.machine(), *options,
+                                   os.environ.get("LDFLAGS", ""), c_source, *headers])
+        found = object_cache.read(key)
+        if found is None:
+            with tempfile.TemporaryDirectory(dir=bundle.parent) as folder:
+                source = Path(folder) / f"{MODULE}.c"
+                source.write_bytes(c_source)
+                compiler.compile(source, Path(folder) / output.name, options)
+                found = (Path(folder) / output.name).read_bytes()
+            object_cache.write(key, found)
+        output.write_bytes(found)
+        step(f"compile {level.target}")
+        return level.target, output.name
+
+    with ThreadPoolExecutor(max_workers=max(1, min(jobs, len(wanted)))) as pool:
+        return dict(pool.map(one, wanted))
+
+
+def _job_count(given: int | None) -> int:
+    """Compilers at the same time: the argument, PREBAKE_JOBS, the CPUs that this process may use."""
+    if given is not None:
+        return max(given, 1)
+    text = flags.read("PREBAKE_JOBS")
+    if text:
+        try:
+            return max(int(text), 1)
+        except ValueError:
+            raise ConfigError(f"found {text!r}, expected a number of compilers", key="PREBAKE_JOBS") from None
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _check_fresh(functions: Sequence[BuiltFunction], roots: Sequence[str | os.PathLike[str]],
+                 allow_stale: bool) -> None:
+    """Nothing when every source says what was recorded, or may differ. Raises ConfigError with each that does not."""
+    stale = [line for function in functions for line in stale_sources(function.program, roots)]
+    if stale and not allow_stale:
+        lines = "\n  ".join(dict.fromkeys(stale))
+        raise ConfigError(f"the source has changed since it was recorded\n  {lines}", key="functions",
+                          hint="record and plan again, or build with --allow-stale (the bundle is refused at run time)")
+
+
+def _write_files(bundle: Path, functions: Sequence[BuiltFunction], files: dict[str, str],
+                 compiler: toolchain.Toolchain | None, roots: Sequence[str | os.PathLike[str]]) -> None:
+    """Programs and manifest."""
+    records = {}
+    for function in functions:
+        name = file_stem(function.buckets.qualname).replace("%", "_") + ".msbc"
+        (bundle / name).write_bytes(function.msbc)
+        records[function.buckets.qualname] = _record(function, name, roots)
+    entries = {level: TargetFile(name, file_digest((bundle / name).read_bytes())) for level, name in files.items()}
+    stamp = host_stamp() | {"compiler": compiler.version if compiler is not None else ""}
+    (bundle / MANIFEST).write_bytes(Manifest(entries, records, stamp).to_bytes())
+
+
+def _record(function: BuiltFunction, msbc: str, roots: Sequence[str | os.PathLike[str]]) -> BundleFunction:
+    program = function.program
+    sources = []
+    for source in program.functions:
+        path = find_source(source, roots)
+        digest = file_digest(path.read_bytes()) if path is not None else ""
+        sources.append(BundleSource(source.module, source.qualname, source.digest, source.file, digest))
+    plans = tuple(
+        BundlePlan(plan.signature.to_json(), dispatch_spec(plan.code), tuple(  # type: ignore[arg-type]
+            BundleKernel(k.kernel.name, {s: lo if lo == hi else (lo, hi) for s, (lo, hi) in k.kernel.bounds.items()},
+                         k.bucket.gain.tape if k.bucket.gain else 0.0)
+            for k in plan.kernels))
+        for plan in function.plans)
+    options = {name: list(value) if isinstance(value, tuple) else value
+               for name, value in sorted(function.buckets.options.items()) if OPTIONS[name].in_key}
+    return BundleFunction(
+        msbc, file_digest(function.msbc), program.digest,
+        tuple((p.name, p.default, p.kind) for p in program.params),
+        tuple((c.scope, c.module, c.name) for c in program.captures), tuple(sources), plans, options, {},
+        {short: symbols[0] for short, symbols in sorted(function.buckets.symbols.items()) if symbols})
+
+
+# --- the place ------------------------------------------------------------------------------------------------------
+
+def _check_place(place: Path) -> None:
+    """Raises ConfigError when the output folder holds something that is no bundle."""
+    if place.exists() and (not place.is_dir() or (any(place.iterdir()) and not (place / MANIFEST).is_file())):
+        raise ConfigError(f"{place} is there and is no bundle", key="output",
+                          hint="name another folder, or remove this one")
+
+
+def _replace(place: Path, bundle: Path) -> None:
+    """Rename the finished folder into its place; the old one goes. Readers see the old or the new, never a mixture."""
+    bundle.chmod(0o755)
+    old = bundle.parent / "old"
+    for _ in range(100):  # builds of the same bundle at the same time: the last one stays
+        try:
+            os.rename(bundle, place)
+            return
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.rename(place, old)
+                shutil.rmtree(old, ignore_errors=True)
+    raise ConfigError(f"{place} cannot be replaced", key="output")
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+class Step:
+    """Tells the progress bar what is being done now."""
+
+    def __init__(self, bar: object) -> None:
+        self.bar = bar
+
+    def __call__(self, text: str) -> None:
+        bar = self.bar
+        if bar is not None:
+            bar.set_postfix_str(text, refresh=False)  # type: ignore[attr-defined]
+            bar.update(1)  # type: ignore[attr-defined]
+
+
+@contextlib.contextmanager
+def _progress(wanted: bool, total: int) -> Iterator[Step]:
+    """A bar on stderr, where it is wanted and tqdm is there."""
+    if not wanted:
+        yield Step(None)
+        return
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        yield Step(None)
+        return
+    with tqdm(total=total, desc="prebake build", leave=False) as bar:
+        yield Step(bar)
+
+
+def _log(line: str) -> None:
+    from ..vm.run.log import log
+
+    log(line)

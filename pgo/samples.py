@@ -1,0 +1,105 @@
+"""Arguments made from a recorded signature: random values of its structure, dtypes and layouts, at given extents.
+
+A build verifies kernels with them and never needs the user's code or data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ..vm.lang.bytecode import Program
+from ..vm.plan.signature import NUMPY_DTYPES, Row, Signature
+
+
+class Recorded(SimpleNamespace):
+    """Stands in for a user's object: the attributes and items that were read."""
+
+    def __getitem__(self, key: object) -> object:
+        return self.__dict__["items"][key]
+
+
+class Samples:
+    """One set of arguments; equal seeds give equal ones.
+
+    values: the object of every signature row; args: one a parameter.
+    """
+
+    def __init__(self, program: Program, signature: Signature, extents: Mapping[str, int], seed: int = 0) -> None:
+        self.program, self.rows, self.extents = program, signature.rows, extents
+        self.rng = np.random.default_rng(seed)
+        known = [n for name, n in extents.items() if ".shape[" in name and n > 0]
+        known += [n for row in self.rows if row.shape for n in row.shape if n > 0]
+        self.least = min(known, default=1)  # integers stay below: they may index
+        self.values: list[Any] = [None] * len(self.rows)
+        for i in range(len(self.rows) - 1, -1, -1):  # children have higher indices than their parents
+            self.values[i] = self._value(i, self.rows[i])
+        self.args = self._arguments()
+
+    def read_capture(self, index: int) -> object:
+        """The object of a capture. Raises LookupError for one that the signature does not hold."""
+        for row, value in zip(self.rows, self.values, strict=True):
+            if row.how == "capture" and row.key == index:
+                return value
+        raise LookupError(f"capture {index} was not recorded")
+
+    def _arguments(self) -> list[object]:
+        found = {row.key: value for row, value in zip(self.rows, self.values, strict=True) if row.how == "arg"}
+        args: list[object] = []
+        for i, param in enumerate(self.program.params):
+            default = self.program.constants[param.default] if param.default >= 0 else None
+            args.append(found.get(i, default))
+        return args
+
+    def _value(self, index: int, row: Row) -> Any:
+        children = {child.key: self.values[i] for i, child in enumerate(self.rows) if child.parent == index
+                    and child.how in ("attr", "item")}
+        if row.kind == "array":
+            return self._array(row)
+        if row.kind == "scalar":
+            return self._scalar(row)
+        if row.kind == "static":
+            return row.value
+        if row.kind == "sequence":
+            items = [children.get(i) for i in range(row.length)]
+            return items if row.type_name == "builtins:list" else tuple(items)
+        if row.kind == "mapping":
+            return {key: children.get(key) for key in row.keys}
+        attributes = {c.key: self.values[i] for i, c in enumerate(self.rows) if c.parent == index and c.how == "attr"}
+        return Recorded(**{str(k): v for k, v in attributes.items()}, items=children)
+
+    def _array(self, row: Row) -> np.ndarray:
+        shape = row.shape if row.shape is not None else tuple(
+            self.extents.get(f"{row.path}.shape[{d}]", 2) for d in range(row.ndim))
+        if row.layout == "C" or not shape:
+            array = self._fill(row.dtype, shape)
+        else:  # any strides: every other element along the last axis, the first axis reversed
+            array = self._fill(row.dtype, (*shape[:-1], 2 * shape[-1]))[::-1, ..., ::2] if len(shape) > 1 else \
+                self._fill(row.dtype, (2 * shape[0],))[::-2]
+        if row.constant:
+            array.setflags(write=False)
+            base = array.base
+            if isinstance(base, np.ndarray):
+                base.setflags(write=False)
+        return array
+
+    def _fill(self, dtype: str, shape: Sequence[int]) -> np.ndarray:
+        kind = NUMPY_DTYPES[dtype]
+        if kind.kind == "b":
+            return self.rng.integers(0, 2, shape).astype(kind)
+        if kind.kind in "iu":
+            return self.rng.integers(0, max(min(self.least, 100), 1), shape).astype(kind)
+        return self.rng.standard_normal(shape).astype(kind)
+
+    def _scalar(self, row: Row) -> Any:
+        kind = NUMPY_DTYPES[row.dtype]
+        value: Any = self.extents.get(row.path)
+        if value is None:
+            value = bool(self.rng.integers(0, 2)) if kind.kind == "b" else \
+                int(self.rng.integers(0, max(self.least, 1))) if kind.kind in "iu" else float(self.rng.random() + 0.5)
+        if row.python:
+            return {"bool": bool, "int": int, "float": float}[row.python](value)
+        return kind.type(value)

@@ -1,0 +1,174 @@
+"""Each kernel against the interpreter before it ships: random arguments at the corners of its bucket.
+
+This runs in a process of its own (`python -m prebake.pgo.verify`), so that a kernel that crashes fails the build with
+its name instead of taking the build down.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..templates import levels
+from ..vm.errors import InternalError
+from ..vm.lang.bytecode import Program
+from ..vm.plan.code import Code
+from ..vm.plan.signature import Signature
+from . import toolchain
+from .kernels import BuiltFunction, Extents
+from .samples import Samples
+
+TIMEOUT_SECONDS = 600.0
+_MOST_ELEMENTS = 1 << 20  # of all arguments together; larger corners shrink
+# |got - want| <= absolute * (largest finite |want|, at least 1) + relative * |want|
+_TOLERANCE = {"float16": (2e-2, 2e-2), "float32": (2e-4, 1e-3), "float64": (1e-10, 1e-9)}
+
+
+@dataclass(frozen=True)
+class Job:
+    """One kernel to verify."""
+
+    kernel: str
+    function: str
+    msbc: bytes
+    signature: Signature
+    code: Code
+    bounds: Mapping[str, tuple[int, int]]
+    corners: Sequence[Extents]
+
+
+def verify_bundle(bundle: Path, functions: Iterable[BuiltFunction], files: Mapping[str, str], folder: Path) -> None:
+    """Nothing when every kernel agrees with the interpreter. Raises InternalError that names those that do not."""
+    jobs = [Job(k.kernel.name, f.buckets.qualname, f.msbc, p.signature, p.code, k.kernel.bounds, k.corners)
+            for f in functions for p in f.plans for k in p.kernels]
+    level = next((level.target for level in levels.runnable_levels() if level.target in files), None)
+    if level is None or not jobs:
+        return  # built for machines other than this one
+    path = folder / "verify.pickle"
+    path.write_bytes(pickle.dumps((str(bundle / files[level]), jobs)))
+    code, text = toolchain.run_python("prebake.pgo.verify", [str(path)], timeout_seconds=TIMEOUT_SECONDS)
+    if code:
+        last = text.strip().splitlines()[-12:]
+        what = "crashed" if code < 0 else "differs from the interpreter"
+        raise InternalError("a kernel " + what + "; the bundle was not written\n  " + "\n  ".join(last))
+
+
+def verify_job(job: Job, table: Any) -> list[str]:
+    """One line for each corner at which the kernel is wrong."""
+    from .drive import Driver, find_kernel
+
+    program = Program.from_bytes(job.msbc)
+    driver = Driver(job.code, table, find_kernel(table, job.kernel))
+    faults = []
+    for seed, corner in enumerate(job.corners):
+        extents = _shrink(job, corner)
+        fault = _compare(job, program, driver, extents, seed)
+        if fault:
+            shape = ", ".join(f"{s}={n}" for s, n in sorted(extents.items()) if ".shape[" in s)
+            faults.append(f"{job.kernel} ({job.function}) at {shape}: {fault}")
+    return faults
+
+
+def _compare(job: Job, program: Program, driver: Any, extents: Extents, seed: int) -> str:
+    from ..vm.run.interpreter import run_program
+    from .drive import GuardFailed, Trapped
+
+    ours, theirs = (Samples(program, job.signature, extents, seed) for _ in range(2))
+    error: Exception | None = None
+    want: Any = None
+    try:
+        with np.errstate(all="ignore"):
+            want = run_program(program, theirs.args, theirs.read_capture)
+    except Exception as caught:
+        error = caught
+    try:
+        got = driver(dict(enumerate(ours.values)))
+    except GuardFailed:
+        return ""  # the dispatcher would ask another plan
+    except Trapped as trap:
+        if trap.code == "INTERPRET" or error is not None:
+            return ""
+        return f"stopped with {trap}"
+    if error is not None:
+        return "" if isinstance(error, LookupError) and "was not recorded" in str(error) else \
+            f"answers where the interpreter raises {type(error).__name__}: {error}"
+    fault = difference(got, want, "result")
+    for row, a, b in zip(job.signature.rows, ours.values, theirs.values, strict=True):
+        if not fault and row.kind == "array":
+            fault = difference(a, b, row.path)
+    return fault
+
+
+def _shrink(job: Job, extents: Extents) -> Extents:
+    """The extents, halved towards the bucket's lower bounds until the arguments are quickly checked."""
+    extents = dict(extents)
+    for _ in range(64):
+        total = sum(prod(extents.get(f"{row.path}.shape[{d}]", 2) for d in range(row.ndim))
+                    for row in job.signature.rows if row.kind == "array" and row.shape is None)
+        ranged = [s for s, (lo, hi) in job.bounds.items() if lo < extents.get(s, lo)]
+        if total <= _MOST_ELEMENTS or not ranged:
+            break
+        largest = max(ranged, key=lambda s: extents[s])
+        value = extents[largest]
+        for symbol in job.bounds:  # symbols that were equal stay equal
+            if extents.get(symbol) == value:
+                extents[symbol] = max(job.bounds[symbol][0], value // 2)
+    return extents
+
+
+def difference(got: Any, want: Any, where: str) -> str:
+    """What differs between two results, or ''."""
+    if isinstance(want, (tuple, list)):
+        if type(got) is not type(want) or len(got) != len(want):
+            return f"{where}: {_kind(got)} instead of {_kind(want)}"
+        return next(filter(None, (difference(g, w, f"{where}[{i}]") for i, (g, w) in
+                                  enumerate(zip(got, want, strict=True)))), "")
+    if isinstance(want, dict):
+        if not isinstance(got, dict) or list(got) != list(want):
+            return f"{where}: {_kind(got)} instead of {_kind(want)}"
+        return next(filter(None, (difference(got[k], want[k], f"{where}[{k!r}]") for k in want)), "")
+    a, b = np.asarray(got), np.asarray(want)
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return f"{where}: {a.dtype} {a.shape} instead of {b.dtype} {b.shape}"
+    if b.dtype.kind != "f":
+        return "" if np.array_equal(a, b) else f"{where}: {int(np.count_nonzero(a != b))} of {a.size} values differ"
+    absolute, relative = _TOLERANCE[b.dtype.name]
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(all="ignore"):
+        finite = np.abs(y[np.isfinite(y)])
+        bound = absolute * max(float(finite.max(initial=0.0)), 1e-30) + relative * np.abs(y)
+        fine = (x == y) | (np.isnan(x) & np.isnan(y)) | (np.abs(x - y) <= bound)
+    if fine.all():
+        return ""
+    at = tuple(int(i) for i in np.argwhere(~fine)[0])
+    return f"{where}: {int((~fine).sum())} of {a.size} values differ, at {at} {x[at]:.9g} instead of {y[at]:.9g}"
+
+
+def _kind(value: Any) -> str:
+    return f"{type(value).__name__} of {len(value)}" if hasattr(value, "__len__") else type(value).__name__
+
+
+def main(path: str) -> int:
+    """Verify the jobs of a pickle file; prints the kernel that is being run, then the faults."""
+    from .drive import open_capsule
+
+    library, jobs = pickle.loads(Path(path).read_bytes())
+    table, keep = open_capsule(Path(library))
+    faults: list[str] = []
+    for job in jobs:
+        print(f"running {job.kernel} ({job.function})", flush=True)
+        faults += verify_job(job, table)
+    del keep
+    print("\n".join(faults), flush=True)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1]))

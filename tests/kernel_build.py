@@ -1,0 +1,53 @@
+"""Compiles kernels' C text into a shared object for one CPU level, for tests of the code generator."""
+
+from __future__ import annotations
+
+import ctypes
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from prebake.pgo import drive, toolchain
+from prebake.pgo.codegen import Kernel, Module
+from prebake.templates import levels
+from prebake.vm.plan.code import Code
+
+ACCESSOR = '\n__attribute__((visibility("default"))) const void *table(void) { return &pb_bundle_table; }\n'
+
+
+def c_source(kernels: Sequence[Kernel]) -> str:
+    """The C text of a module with these kernels."""
+    module = Module()
+    for kernel in kernels:
+        module.add(kernel)
+    return module.text()
+
+
+def compile_kernels(kernels: Sequence[Kernel], *flags: str) -> drive.KernelTable:
+    """The kernel table of a module, loaded; warnings of the generated code are errors."""
+    compiler = toolchain.find_toolchain()
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "kernels.c")
+        source.write_text(c_source(kernels) + ACCESSOR)
+        level = levels.host_level()
+        chosen = [f for f in compiler.flags(level.flags, level.target) if f != "-w"]
+        compiler.compile(source, Path(folder, "kernels.so"),
+                         [*chosen, "-Wall", "-Werror", "-Wno-unused", "-Wno-maybe-uninitialized", *flags])
+        library = ctypes.CDLL(str(Path(folder, "kernels.so")))
+    library.table.restype = ctypes.c_void_p
+    table = drive.open_table(library.table())
+    table.library = library  # type: ignore[attr-defined]  # keeps it loaded
+    return table
+
+
+def driver(code: Code, bounds: Mapping[str, tuple[int, int]] | None = None) -> drive.Driver:
+    """A driver of one freshly compiled kernel."""
+    table = compile_kernels([Kernel("pb_one", code, bounds or {})])
+    return drive.Driver(code, table, drive.find_kernel(table, "pb_one"))
+
+
+def drivers(codes: Mapping[str, Code]) -> dict[str, Any]:
+    """Drivers of several kernels compiled as one module."""
+    table = compile_kernels([Kernel(f"pb_{name}", code, {}) for name, code in codes.items()])
+    return {name: drive.Driver(code, table, drive.find_kernel(table, f"pb_{name}")) for name, code in codes.items()}
