@@ -7,7 +7,8 @@ compiler that knows the extent gains something. Which are worth a kernel is weig
 is submodular.
 
 Source: greedy choice by saving with lazy re-evaluation (Minoux 1978), within 1 - 1/e of the best choice (Nemhauser,
-Wolsey, Fisher 1978). Where one symbol varies it is exact: the narrow candidates are disjoint, so their savings add up.
+Wolsey, Fisher 1978). Where one symbol varies, the narrow candidates are disjoint and their savings add up: with the
+widest chosen, the rest of the choice is exact.
 """
 
 from __future__ import annotations
@@ -213,71 +214,90 @@ def choose_kernels(groups: Sequence[Group], candidates: Iterable[Candidate], mod
     A kernel is taken only if it saves `min_gain` of the time that its own calls take without it.
     Raises PlanError when the limits allow no kernel at all.
     """
-    budget = limits.kernels()
-    if budget < 1:
+    if limits.kernels() < 1:
         raise PlanError(f"the limits allow no kernel: {limits.max_kernels} kernels, {limits.max_bytes:,} bytes, "
                         f"{limits.max_build_s:g} s of building")
-    cost = [[p.time_ns for p in g.points] for g in groups]
-    served = [[False] * len(g.points) for g in groups]
-    tape_ns = sum(p.calls * p.time_ns for g in groups for p in g.points)
+    every = list(candidates)
+    narrow = [c for c in every if c.fixed]
+    widest = [c for c in every if not c.fixed]
+    freely = _Greedy(groups, model, limits).run([kept], every)
+    covering = _Greedy(groups, model, limits).run([kept, widest], narrow)
+    # the widest kernels also serve what no profile has seen: give them up only for a real gain
+    return freely if freely.expected_ns * (1 + limits.min_gain) < covering.expected_ns else covering
 
-    def rate(candidate: Candidate) -> Choice:
-        group = groups[candidate.group]
-        saving = before = after = tape = 0.0
+
+class _Greedy:
+    """One run of the greedy choice: cost is what each point takes with the kernels so far."""
+
+    def __init__(self, groups: Sequence[Group], model: CostModel, limits: Limits) -> None:
+        self.groups, self.model, self.limits = groups, model, limits
+        self.cost = [[p.time_ns for p in g.points] for g in groups]
+        self.served = [[False] * len(g.points) for g in groups]
+        self.tape_ns = sum(p.calls * p.time_ns for g in groups for p in g.points)
+        self.choices: list[Choice] = []
+        self.curve: list[tuple[float, int]] = []
+
+    def run(self, first: Sequence[Sequence[Candidate]], rest: Iterable[Candidate]) -> Selection:
+        """Take all of first[0], then the best of each further list, then of the rest."""
+        for candidate in first[0]:
+            self.take(self.rate(candidate))
+        next_choice = None
+        for candidates in (*first[1:], rest):
+            next_choice = self.take_best(candidates)
+        points = [(p, cost, flag) for g, costs, flags in zip(self.groups, self.cost, self.served, strict=True)
+                  for p, cost, flag in zip(g.points, costs, flags, strict=True)]
+        return Selection(tuple(self.choices), next_choice, self.tape_ns, sum(p.calls * cost for p, cost, _ in points),
+                         sum(p.calls for p, _, flag in points if flag), sum(p.calls for p, _, _ in points),
+                         tuple(self.curve))
+
+    def take_best(self, candidates: Iterable[Candidate]) -> Choice | None:
+        """Take what saves most until nothing is worth it (None) or the limit is reached (the one that is left out)."""
+        heap: list[tuple[float, int, int, Choice]] = []
+        for order, candidate in enumerate(candidates):
+            choice = self.rate(candidate)
+            heapq.heappush(heap, (-choice.saving_ns, order, len(self.choices), choice))
+        while heap:
+            _, order, age, choice = heapq.heappop(heap)
+            if age != len(self.choices):  # something was chosen since: rate it anew
+                choice = self.rate(choice.candidate)
+                heapq.heappush(heap, (-choice.saving_ns, order, len(self.choices), choice))
+            elif self.is_worth_it(choice):
+                if len(self.choices) >= self.limits.kernels():
+                    return choice
+                self.take(choice)
+        return None
+
+    def is_worth_it(self, choice: Choice) -> bool:
+        """Whether a kernel gains enough for its own calls and, if it only refines a wider one, for all calls."""
+        if choice.saving_ns <= 0 or choice.over_wider < 1 + self.limits.min_gain:
+            return False
+        return not choice.candidate.fixed or choice.saving_ns >= self.limits.min_share * self.tape_ns
+
+    def rate(self, candidate: Candidate) -> Choice:
+        """What a candidate would save now."""
+        group, cost = self.groups[candidate.group], self.cost[candidate.group]
+        before = after = tape = 0.0
         calls = 0
         for i in candidate.members:
             point = group.points[i]
-            new = point.time_ns * model.ratio(group, candidate, point)
-            before += point.calls * cost[candidate.group][i]
-            after += point.calls * min(new, cost[candidate.group][i])
+            before += point.calls * cost[i]
+            after += point.calls * min(point.time_ns * self.model.ratio(group, candidate, point), cost[i])
             tape += point.calls * point.time_ns
             calls += point.calls
-        saving = before - after
-        return Choice(candidate, saving, before / after if after else 1.0, tape / after if after else 1.0, calls)
+        return Choice(candidate, before - after, before / after if after else 1.0, tape / after if after else 1.0, calls)
 
-    def take(choice: Choice) -> int:
-        group, fresh = groups[choice.candidate.group], 0
+    def take(self, choice: Choice) -> None:
+        """Choose a kernel: its points cost less from now on."""
+        at = choice.candidate.group
+        group, fresh = self.groups[at], 0
         for i in choice.candidate.members:
             point = group.points[i]
-            new = point.time_ns * model.ratio(group, choice.candidate, point)
-            cost[choice.candidate.group][i] = min(new, cost[choice.candidate.group][i])
-            if not served[choice.candidate.group][i]:
-                served[choice.candidate.group][i] = True
-                fresh += point.calls
-        return fresh
-
-    choices: list[Choice] = []
-    curve: list[tuple[float, int]] = []
-    for candidate in kept:
-        choice = rate(candidate)
-        curve.append((choice.saving_ns, take(choice)))
-        choices.append(choice)
-    heap: list[tuple[float, int, int, Choice]] = []
-    for order, candidate in enumerate(candidates):
-        choice = rate(candidate)
-        heapq.heappush(heap, (-choice.saving_ns, order, len(choices), choice))
-    next_choice = None
-    while heap:
-        _, order, age, choice = heapq.heappop(heap)
-        if age != len(choices):  # something was chosen since: rate it anew
-            choice = rate(choice.candidate)
-            heapq.heappush(heap, (-choice.saving_ns, order, len(choices), choice))
-            continue
-        if choice.saving_ns <= 0 or choice.over_wider < 1 + limits.min_gain:
-            continue
-        if choice.candidate.fixed and choice.saving_ns < limits.min_share * tape_ns:
-            continue
-        if len(choices) >= budget:
-            next_choice = choice
-            break
-        curve.append((choice.saving_ns, take(choice)))
-        choices.append(choice)
-    expected = sum(p.calls * c for g, costs in zip(groups, cost, strict=True)
-                   for p, c in zip(g.points, costs, strict=True))
-    return Selection(tuple(choices), next_choice, tape_ns, expected,
-                     sum(p.calls for g, flags in zip(groups, served, strict=True)
-                         for p, flag in zip(g.points, flags, strict=True) if flag),
-                     sum(p.calls for g in groups for p in g.points), tuple(curve))
+            new = point.time_ns * self.model.ratio(group, choice.candidate, point)
+            self.cost[at][i] = min(new, self.cost[at][i])
+            fresh += 0 if self.served[at][i] else point.calls
+            self.served[at][i] = True
+        self.choices.append(choice)
+        self.curve.append((choice.saving_ns, fresh))
 
 
 def by_priority(choices: Iterable[Choice]) -> list[Choice]:

@@ -1,4 +1,4 @@
-"""`check`: is a bundle whole, is it of today's source, does it still fit the traffic. Findings for CI, no exceptions."""
+"""`check`: is a bundle whole, is it of today's source, does it still fit the traffic. It finds, it does not raise."""
 
 from __future__ import annotations
 

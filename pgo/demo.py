@@ -247,8 +247,8 @@ def render_page(contestants: Sequence[Figures], planned: Planned, images: np.nda
     return svg.page("prebake demo", "\n".join([
         "<h1>prebake demo</h1>",
         f'<p class="soft">A handwritten-digit classifier (64-128-64-10, float32) answers {_REQUESTS:,} requests of 1 '
-        "to 256 images, one thread, in fresh processes on this machine. The bundle was planned from yesterday's requests "
-        f"and built in {built_s:.1f} s; today's requests have other sizes.</p>",
+        "to 256 images, one thread, in fresh processes on this machine. The bundle was planned from yesterday's "
+        f"requests and built in {built_s:.1f} s; today's requests have other sizes.</p>",
         svg.cards([(f"{plain.median('p50') / warm.median('p50'):.2f}x", "NumPy's speed at the median request"),
                    (f"{warm.median('first') - plain.median('first'):+.0f} ms", "to the first response, against NumPy"),
                    (f"{100 * warm.stats['prebuilt'] / max(warm.stats['calls'], 1):.1f}%", "of calls prebuilt"),

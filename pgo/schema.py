@@ -575,4 +575,10 @@ def _flow(value: object) -> str:
         return "[" + ", ".join(map(_flow, value)) + "]"
     if isinstance(value, (set, frozenset)):
         return _flow(sorted(value))
+    if isinstance(value, str) and "_" in value and value.isidentifier():
+        return value  # no word that YAML reads as something else has an underscore
     return json.dumps(value, ensure_ascii=False)
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=2))

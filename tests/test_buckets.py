@@ -1,0 +1,295 @@
+"""Planning: groups, choice, limits, edges, names, hand edits."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import profile_helpers as made
+import pytest
+from prebake.pgo.buckets import (
+    Candidate,
+    Group,
+    Limits,
+    Point,
+    PriorModel,
+    by_priority,
+    choose_kernels,
+    propose,
+)
+from prebake.pgo.edges import branch_edges
+from prebake.pgo.naming import declared_names, name_symbols
+from prebake.pgo.planning import plan
+from prebake.pgo.schema import UNBOUNDED, read_buckets
+from prebake.vm.errors import PlanError
+
+FREE = ((0, UNBOUNDED), (0, UNBOUNDED))
+
+
+def _group(points, names=("b",), cells=None, **more):
+    found = tuple(Point(e if isinstance(e, tuple) else (e,), n, t) for e, n, t in points)
+    return Group("m:f", 0, names, cells or FREE[:len(names)], found, **more)
+
+
+class Table:
+    """A cost model read from a table: share of the tape's time by number of fixed symbols."""
+
+    def __init__(self, *ratios):
+        self.ratios = ratios
+
+    def ratio(self, group, candidate, point):
+        return self.ratios[len(candidate.fixed)]
+
+
+def _total(groups, chosen, model):
+    total = 0.0
+    for index, group in enumerate(groups):
+        for i, point in enumerate(group.points):
+            total += point.calls * point.time_ns * min(
+                [1.0, *(model.ratio(group, c, point) for c in chosen if c.group == index and i in c.members)])
+    return total
+
+
+# --- choosing
+
+def test_the_widest_kernel_comes_first_and_serves_everything():
+    group = _group([(b, 1, 1000.0) for b in range(3, 200, 7)])
+    selection = choose_kernels([group], propose([group]), PriorModel(), Limits(max_kernels=1))
+    (choice,) = selection.choices
+    assert choice.candidate.box == {"b": (1, 256)} and selection.served_calls == selection.calls
+    assert selection.expected_ns == pytest.approx(0.8 * selection.tape_ns)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_with_one_varying_symbol_the_choice_beside_the_widest_is_exact(seed):
+    rng = random.Random(seed)
+    group = _group([(b, rng.randint(1, 50), rng.uniform(100, 5000)) for b in rng.sample(range(1, 40), 7)])
+    candidates, model = propose([group]), Table(0.8, rng.choice([0.75, 0.7]))
+    assert not candidates[0].fixed and all(c.fixed for c in candidates[1:])
+    for budget in (1, 2, 3, 4):
+        limits = Limits(max_kernels=budget, min_gain=0.0, min_share=0.0)
+        chosen = choose_kernels([group], candidates, model, limits)
+        best = min(_total([group], [candidates[0], *subset], model)
+                   for subset in itertools.combinations(candidates[1:], budget - 1))
+        assert chosen.expected_ns == pytest.approx(best)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_with_two_symbols_the_choice_is_near_the_best(seed):
+    rng = random.Random(seed)
+    shapes = {(rng.choice([1, 2, 4, 8]), rng.choice([16, 32, 64])) for _ in range(9)}
+    group = _group([(s, rng.randint(1, 50), 1000.0) for s in sorted(shapes)], ("b", "d"))
+    candidates, model = propose([group]), Table(0.8, 0.7, 0.5)
+    for budget in (1, 2, 3):
+        limits = Limits(max_kernels=budget, min_gain=0.0, min_share=0.0)
+        chosen = choose_kernels([group], candidates, model, limits)
+        best = min(_total([group], subset, model) for subset in itertools.combinations(candidates, budget))
+        saved, possible = chosen.tape_ns - chosen.expected_ns, chosen.tape_ns - best
+        assert saved >= (1 - 1 / 2.718281828) * possible - 1e-6
+
+
+def test_giving_up_coverage_takes_a_real_gain():
+    group = _group([(b, 100, 1000.0) for b in (1, 2)])
+    limits = Limits(max_kernels=2)
+    boxes = [c.candidate.box["b"] for c in choose_kernels([group], propose([group]), Table(0.8, 0.78), limits).choices]
+    assert boxes == [(1, 2), (1, 1)]
+    boxes = [c.candidate.box["b"] for c in choose_kernels([group], propose([group]), Table(0.8, 0.2), limits).choices]
+    assert boxes == [(1, 1), (2, 2)]
+
+
+def test_a_kernel_without_gain_is_not_emitted():
+    group = _group([(b, 100, 1000.0) for b in (1, 2, 3)])
+    assert len(choose_kernels([group], propose([group]), Table(0.8, 0.795), Limits()).choices) == 1
+    assert len(choose_kernels([group], propose([group]), Table(0.8, 0.7), Limits()).choices) == 4
+    assert choose_kernels([group], propose([group]), Table(1.05, 1.1), Limits()).choices == ()
+    slower = choose_kernels([group], propose([group]), Table(1.05, 0.9), Limits())
+    assert [len(c.candidate.fixed) for c in slower.choices] == [1, 1, 1]
+
+
+def test_what_the_next_kernel_would_buy():
+    group = _group([(1, 100, 1000.0), (2, 50, 1000.0), (3, 10, 1000.0)])
+    model = Table(0.6, 0.58)
+    selection = choose_kernels([group], propose([group]), model, Limits(max_kernels=2))
+    assert [c.candidate.box["b"] for c in selection.choices] == [(1, 4), (1, 1)]
+    assert selection.next_choice.candidate.box["b"] == (2, 2)
+    assert selection.next_choice.saving_ns == pytest.approx(50 * 1000 * 0.02)
+    more = choose_kernels([group], propose([group]), model, Limits(max_kernels=3))
+    assert more.expected_ns == pytest.approx(selection.expected_ns - selection.next_choice.saving_ns)
+
+
+def test_every_limit_limits():
+    group = _group([(b, 100, 1000.0) for b in range(1, 9)])
+    for limits in (Limits(max_kernels=3), Limits(max_bytes=3 * 6000), Limits(max_build_s=3 * 0.12 + 0.01)):
+        assert len(choose_kernels([group], propose([group]), Table(0.8, 0.5), limits).choices) == 3
+    with pytest.raises(PlanError, match="no kernel"):
+        choose_kernels([group], propose([group]), Table(0.8), Limits(max_bytes=10))
+
+
+def test_kept_buckets_count_against_the_limit_and_leave_no_second_gain():
+    group = _group([(b, 100, 1000.0) for b in (1, 2, 3)])
+    kept = Candidate(0, {"b": (2, 2)}, (1,), ("b",))
+    selection = choose_kernels([group], propose([group]), Table(0.6, 0.58), Limits(max_kernels=2), [kept])
+    assert [c.candidate.box["b"] for c in selection.choices] == [(2, 2), (1, 4)]
+
+
+def test_narrow_kernels_are_tried_first():
+    group = _group([((b, d), 10, 1000.0) for b in (1, 2) for d in (8, 16)], ("b", "d"))
+    choices = choose_kernels([group], propose([group]), Table(0.8, 0.7, 0.5), Limits()).choices
+    assert [len(c.candidate.fixed) for c in by_priority(choices)] == sorted(
+        (len(c.candidate.fixed) for c in choices), reverse=True)
+
+
+def test_a_range_is_not_widened_past_an_edge_or_the_facts():
+    points = [(b, 1, 1.0) for b in (5, 60, 100)]
+    (widest, *_) = propose([_group(points, cells=((3, 110),))])
+    assert widest.box == {"b": (3, 110)}
+    (widest, *_) = propose([_group(points, holds=lambda values: values["b"] > 1)])
+    assert widest.box == {"b": (5, 128)}
+
+
+# --- edges
+
+def test_thresholds_of_branches_are_edges():
+    assert branch_edges(made.branching(threshold=128)) == {"x.shape[0]": [129]}
+    compared = made.program("m:f", ["x"], [4], ("LOAD_TENSOR", 0, 0), ("LOAD_ATTR", 1, 0, 1), ("LOAD_CONST", 2, 0),
+                            ("VIEW_TENSOR", 3, 1, 2), ("COMPARE_TENSOR", 4, 2, 3, 2), ("RETURN", 4))
+    object.__setattr__(compared, "constants", (4, "shape"))
+    assert branch_edges(compared) == {"x.shape[4]": [5]}  # 4 < x.shape[4]
+    for op, edges in enumerate(([7, 8], [7, 8], [7], [8], [8], [7])):  # == != < <= > >=
+        code = made.program("m:f", ["x"], [7], ("LOAD_TENSOR", 0, 0), ("TENSOR_SHAPE_REF", 1, 0, 0),
+                            ("LOAD_CONST", 2, 0), ("COMPARE_TENSOR", 3, 1, 2, op), ("RETURN", 3))
+        assert branch_edges(code) == {"x.shape[0]": edges}
+
+
+def test_no_bucket_spans_a_branch(tmp_path):
+    shapes = {(b, 64): 1 + b % 3 for b in range(1, 300, 3)}
+    planned = plan(made.profile(made.function_profile(made.branching(threshold=128), shapes)), max_kernels=8)
+    spans = [b.extents["b"] for f in planned.config.functions for b in f.buckets]
+    assert (1, 128) in spans and (129, 512) in spans
+    assert all(hi <= 128 or lo >= 129 for lo, hi in spans)
+
+
+# --- names
+
+def test_names_follow_axes_and_ties():
+    rows = [made.array_row("x", 2), made.array_row("w", 2, 1)]
+    seen = made.function_profile(made.doubling(), {(3, 8, 8, 5): 1, (4, 8, 8, 5): 1}, rows=rows)
+    assert name_symbols(seen) == {"b": ("x.shape[0]",), "d": ("x.shape[1]", "w.shape[0]"), "k": ("w.shape[1]",)}
+
+
+def test_names_of_an_earlier_file_win_over_declared_ones():
+    seen = made.function_profile(made.doubling(), {(3, 8): 1, (4, 9): 1}, names={"x": "rows cols"})
+    assert list(name_symbols(seen)) == ["rows", "cols"]
+    assert name_symbols(seen, {"n": ["x.shape[0]"]}) == {"n": ("x.shape[0]",), "cols": ("x.shape[1]",)}
+
+
+def test_axes_that_vary_alike_share_a_name_but_constants_of_one_array_do_not():
+    seen = made.function_profile(made.doubling(), {(3, 3): 1, (5, 5): 1})
+    assert name_symbols(seen) == {"b": ("x.shape[0]", "x.shape[1]")}
+    assert len(name_symbols(made.function_profile(made.doubling(), {(3, 3): 1}))) == 2
+
+
+def test_declared_names_leave_expressions_out():
+    assert declared_names({"x": "b d", "w": "d//2 k", "y": "... n", "z": "keep q"}) == {
+        "x.shape[0]": "b", "x.shape[1]": "d", "w.shape[1]": "k", "z.shape[1]": "q"}
+
+
+# --- the whole step
+
+def _planned(tmp_path, shapes, **more):
+    return plan(made.profile(made.function_profile(made.doubling(), shapes)), tmp_path / "b.yaml", **more)
+
+
+def test_a_plan_is_written_with_its_neighbours_and_reads_back(tmp_path):
+    planned = _planned(tmp_path, {(b, 64): 3 for b in range(1, 100)})
+    assert planned.hit_rate == 1.0
+    config = read_buckets(tmp_path / "b.yaml")
+    (function,) = config.functions
+    assert config.load_program(function) == made.doubling().to_bytes()
+    recordings = config.load_recordings(function)
+    assert recordings.digest == made.doubling().digest
+    for bucket in function.buckets:
+        sample = function.sample(bucket, recordings.signatures[bucket.signature])
+        assert all(lo <= sample[s] <= hi for s, (lo, hi) in function.bounds(bucket).items())
+
+
+def test_planning_is_deterministic(tmp_path):
+    shapes = {(random.Random(i).randint(1, 50), 8 * (1 + i % 3)): i + 1 for i in range(40)}
+    texts = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        items = list(shapes.items())
+        random.Random(name).shuffle(items)
+        texts.append(_planned(tmp_path / name, dict(items)).text)
+    assert texts[0] == texts[1]
+
+
+def test_calls_without_a_plan_and_unkept_shapes_lower_the_predicted_hit_rate():
+    seen = made.function_profile(made.doubling(), {(3, 4): 6}, unplanned=2, other=2)
+    assert plan(made.profile(seen)).hit_rate == pytest.approx(0.6)
+
+
+def test_hand_edits_survive_planning_again(tmp_path):
+    shapes = {(b, 64): 3 for b in range(1, 100)}
+    _planned(tmp_path, shapes)
+    path = tmp_path / "b.yaml"
+    text = path.read_text().replace("b:", "rows:")
+    text = text.replace("    buckets:\n", "    options: {disable_fusions: [row_softmax]}\n    buckets:\n"
+                        "      # for the nightly job\n      - {rows: [1, 5000], d: 64}  # asked for\n")
+    path.write_text("# ours\n" + text)
+    _planned(tmp_path, shapes)
+    (function,) = read_buckets(path).functions
+    first = function.buckets[0]
+    assert first.extents == {"rows": (1, 5000), "d": (64, 64)} and first.keep
+    assert first.comments == ("for the nightly job",) and first.tail == "asked for"
+    assert list(function.options["disable_fusions"]) == ["row_softmax"]
+    assert read_buckets(path).comments == ("ours",)
+    again = path.read_text()
+    _planned(tmp_path, shapes)
+    assert path.read_text() == again  # planning once more changes nothing
+
+
+def test_a_bucket_removed_by_hand_does_not_come_back(tmp_path):
+    shapes = {(b, 64): 3 for b in range(1, 100)}
+    _planned(tmp_path, shapes)
+    path = tmp_path / "b.yaml"
+    lines = [line for line in path.read_text().splitlines(keepends=True) if "[1, 128]" not in line]
+    path.write_text("".join(lines).replace("buckets:\n", "buckets: []\n"))
+    planned = _planned(tmp_path, shapes)
+    assert all(b.extents["b"] != (1, 128) for f in planned.config.functions for b in f.buckets)
+    assert "removed by hand" in planned.summary()
+
+
+def test_functions_that_the_new_profile_lacks_are_left_alone(tmp_path):
+    path = tmp_path / "b.yaml"
+    plan(made.profile(made.function_profile(made.branching(), {(3, 4): 6})), path)
+    plan(made.profile(made.function_profile(made.doubling(), {(3, 4): 6})), path)
+    config = read_buckets(path)
+    assert [f.qualname for f in config.functions] == ["shop:branch", "shop:double"]
+    assert config.load_program(config.functions[0]) == made.branching().to_bytes()
+
+
+# --- refusals
+
+def test_an_empty_profile_is_refused():
+    with pytest.raises(PlanError, match="no call was recorded"):
+        plan(made.profile())
+
+
+def test_a_program_that_is_not_the_one_that_was_counted_is_refused():
+    seen = made.function_profile(made.doubling(), {(3, 4): 6})
+    seen.digest = made.branching().digest
+    with pytest.raises(PlanError, match="not the one that was counted"):
+        plan(made.profile(seen))
+    seen.digest, seen.msbc = made.doubling().digest, made.doubling().to_bytes()[:-1]
+    with pytest.raises(PlanError, match="damaged"):
+        plan(made.profile(seen))
+
+
+def test_a_profile_of_an_older_source_is_refused_and_may_be_allowed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "shop.py").write_text("def double(x):\n    return x + x + 1\n")
+    seen = made.profile(made.function_profile(made.doubling(), {(3, 4): 6}))
+    with pytest.raises(PlanError, match=r"another program.*shop:double"):
+        plan(seen)
+    assert plan(seen, allow_stale=True).hit_rate == 1.0
