@@ -68,6 +68,8 @@ class Loop:
     array_cells: set[int] = field(default_factory=set)
     runtime_ifs: int = 0
     late: bool = True  # cells may be made when they are first written
+    runs: bool = False  # at least one trip is certain
+    kept: set[int] = field(default_factory=set)  # carried arrays that some trip leaves as they were, or shares
 
 
 @dataclass
@@ -251,8 +253,7 @@ class Control:
                 self.steps = steps_before
             return cell
         if isinstance(a, Arr) and isinstance(b, Arr):
-            if a.dtype != b.dtype or a.ndim != b.ndim or not all(
-                    self.facts.is_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True)):
+            if a.dtype != b.dtype or a.ndim != b.ndim or not self._same_shape(a, b):
                 raise PlanRefused("a value test chooses between arrays of different shape or dtype", kind="merge")
             cell_array = self.new_temp(a.shape, a.dtype)
             for value, steps in ((a, steps_a), (b, steps_b)):
@@ -264,6 +265,10 @@ class Control:
             items = [self._merge(reg, x, y, steps_a, steps_b) for x, y in zip(a.items, b.items, strict=True)]
             return Seq(items, a.kind)  # type: ignore[arg-type]
         raise PlanRefused("a value test chooses between values of different kinds", kind="merge")
+
+    def _same_shape(self, a: Arr, b: Arr) -> bool:
+        """Equal extents, asked where they are known at entry."""
+        return all(self.facts.can_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
 
     def _copy_into(self, cell: Arr, value: Arr) -> None:
         """Copy a value into a cell; from then on the copy stands for it, so neither may be written in place."""
@@ -379,7 +384,10 @@ class Control:
         else:
             trips = range(_STATIC_TRIPS + 1)
         signal = "fall"
+        asked = len(self.facts.asked)
         for count, value in enumerate(trips):
+            if ins.op == Op.LOOP_WHILE and count >= _UNROLL_TRIPS and len(self.facts.asked) > asked:
+                raise NeedRuntimeLoop  # each trip would become a fact about the arguments
             if count >= _STATIC_TRIPS:
                 raise NeedRuntimeLoop if ins.op == Op.LOOP_WHILE else PlanRefused("a loop unrolls too far", kind="loop")
             if ins.op != Op.LOOP_WHILE:
@@ -427,7 +435,9 @@ class Control:
         assigned = 0
         for i in range(pc, exit_pc):
             assigned |= self.writes[i]
-        carried = tuple(bits(assigned & (self.live[pc + 1] | self.live[exit_pc])))
+        ins = self.code[pc]
+        own = 0 if ins.op == Op.LOOP_WHILE else 1 << ins.args[0]  # the head writes the loop variable in each trip
+        carried = tuple(bits(assigned & (self.live[pc + 1] & ~own | self.live[exit_pc])))
         array_cells: set[int] = set()
         peel = False
         for _ in range(2 + len(carried)):
@@ -471,7 +481,7 @@ class Control:
             runs = False
             if (self.facts.is_less_equal(stop, start) if up else self.facts.is_less_equal(start, stop)):
                 return "fall"
-        loop.late = runs
+        loop.late = loop.runs = runs
         pre = self._enter(loop)
         var = ScalarReg("i64", f"i{pc}")
         one = step.value in (1, -1)
@@ -514,6 +524,8 @@ class Control:
         for reg in loop.carried:
             cell = loop.cells.get(reg)
             self.regs[reg] = cell if cell is not None else None
+            if reg in loop.array_cells and isinstance(cell, Arr) and loop.runs and reg not in loop.kept:
+                self.read_only.discard(cell.view.buffer)  # every way out of the loop left a fresh array in it
         return "fall"
 
     def _enter(self, loop: Loop) -> list[Step]:
@@ -560,6 +572,7 @@ class Control:
                     loop.cells[reg] = value
                     continue
             if _same(cell, value):
+                loop.kept.add(reg)
                 continue
             if isinstance(cell, Num) and isinstance(value, Num):
                 if cell.python != value.python or cell.dtype != value.dtype:
@@ -571,8 +584,10 @@ class Control:
                     raise Retry(reg, "array")
                 if cell.dtype != value.dtype or cell.ndim != value.ndim:
                     raise Retry(reg, "type")
-                if not all(self.facts.is_equal(x, y) for x, y in zip(cell.shape, value.shape, strict=True)):
+                if not self._same_shape(cell, value):
                     raise PlanRefused("an array changes its shape from trip to trip", kind="loop-shape")
+                if value.view.buffer.kind != "temp" or any(v.view.buffer is value.view.buffer for _, v in copies):
+                    loop.kept.add(reg)
                 copies.append((cell, value))
             else:
                 raise Retry(reg, "type")

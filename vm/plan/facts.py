@@ -19,6 +19,7 @@ class Facts:
         self.asked: list[Fact] = []
         self._known: dict[Expr, bool] = {}
         self.equal: dict[Atom, Expr] = {}  # symbols that facts proved equal to something simpler
+        self.low: dict[Atom, int] = {}  # lower bounds of symbols that facts proved
         self.bounds_of: dict[Atom, tuple[Expr | None, Expr | None]] = {}  # loop variables: inclusive symbolic bounds
 
     def new_register(self, name: str, lo: Expr | int | None = None, hi: Expr | int | None = None) -> Expr:
@@ -61,6 +62,11 @@ class Facts:
         return known
 
     def _learn(self, question: Expr) -> None:
+        if len(question.terms) == 1 and not question.const:
+            (product, _), = question.terms
+            if len(product) == 1 and product[0].op in ("le", "lt"):
+                self._learn_bound(*product[0].args, strict=product[0].op == "lt")
+                return
         (product, _), = question.terms[:1] or (((), 0),)
         if len(question.terms) == 1 and len(product) == 1 and product[0].op == "eq" and not question.const:
             for a, b in (product[0].args, product[0].args[::-1]):
@@ -70,6 +76,15 @@ class Facts:
                         self.equal = {k: v.substitute({atom: b}) for k, v in self.equal.items()}
                         self.equal[atom] = b
                         return
+
+    def _learn_bound(self, a: Expr, b: Expr, strict: bool) -> None:
+        """a <= b is known: where b - a is one symbol and a number, the symbol's lower bound."""
+        difference = b - a
+        if len(difference.terms) == 1:
+            (product, coef), = difference.terms
+            if len(product) == 1 and coef > 0 and product[0].op == "sym":
+                low = -((difference.const - strict) // coef)  # coef * sym + const >= strict
+                self.low[product[0]] = max(self.low.get(product[0], low), low)
 
     def is_equal(self, a: Expr | int, b: Expr | int) -> bool | None:
         """a == b when proved either way under what is known."""
@@ -86,14 +101,48 @@ class Facts:
         known = self.is_equal(a, b)
         return self.ask(_eq(self.norm(as_expr(a)), self.norm(as_expr(b)))) if known is None else known
 
+    def can_equal(self, a: Expr | int, b: Expr | int) -> bool:
+        """a == b: proved, or asked where both are known at entry; False otherwise."""
+        known = self.is_equal(a, b)
+        if known is None:
+            x, y = self.norm(as_expr(a)), self.norm(as_expr(b))
+            return x.is_entry and y.is_entry and self.ask(_eq(x, y))
+        return known
+
     def is_less_equal(self, a: Expr | int, b: Expr | int) -> bool | None:
-        """a <= b when proved either way."""
+        """a <= b when proved either way.
+
+        Where a loop variable stands in the way, its symbolic bounds may leave a question about entry extents that is
+        sufficient for a <= b; when the extents at hand satisfy it, it is asked.
+        """
         difference = self.norm(as_expr(b)) - self.norm(as_expr(a))
         if self.lower_bound(difference) >= 0:
             return True
         if self.lower_bound(-difference) > 0:
             return False
+        if not difference.is_entry:
+            for sign, answer in ((difference, True), (-difference - 1, False)):
+                least = self._least_entry(sign)
+                if least is not None and least.terms and self._holds(least) and self.ask(compare("le", 0, least)):
+                    return answer
         return None
+
+    def _least_entry(self, expr: Expr) -> Expr | None:
+        """An entry expression that is never above `expr`."""
+        for _ in range(6):
+            if expr.is_entry:
+                return expr
+            expr, changed = self._push(expr, upper=False)
+            if not changed:
+                return None
+        return expr if expr.is_entry else None
+
+    def _holds(self, expr: Expr) -> bool:
+        """Whether expr >= 0 for the extents at hand."""
+        try:
+            return expr.evaluate(self.sample) >= 0
+        except KeyError:
+            return False
 
     def ask_less_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a <= b; recorded when it must be asked."""
@@ -116,13 +165,31 @@ class Facts:
 
     def lower_bound(self, expr: Expr) -> Bound:
         """A proved lower bound, loop variables' symbolic bounds included."""
-        best = expr.bounds()[0]
+        best = max(expr.bounds()[0], self._tight(expr))
         for _ in range(4):
             expr, changed = self._push(expr, upper=False)
-            best = max(best, expr.bounds()[0])
+            best = max(best, expr.bounds()[0], self._tight(expr))
             if not changed:
                 break
         return best
+
+    def _tight(self, expr: Expr) -> Bound:
+        """Lower bound with what facts say about symbols."""
+        if not self.low:
+            return -inf
+        total: Bound = expr.const
+        for product, coef in expr.terms:
+            if coef > 0 and all(atom.lo >= 0 for atom in product):
+                least: Bound = coef
+                for atom in product:
+                    low = max(atom.lo, self.low.get(atom, 0))
+                    least = least * low if low else 0
+                total += least
+            elif len(product) == 1:
+                total += coef * (product[0].hi if coef < 0 else product[0].lo)
+            else:
+                return -inf
+        return total
 
     def upper_entry(self, expr: Expr) -> Expr | None:
         """An entry expression that is never below `expr`, or None: the size of what changes inside a loop."""

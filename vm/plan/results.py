@@ -50,7 +50,7 @@ def _cell_like(typer: Any, values: list[Value]) -> Value:
         for v in arrays:
             if v.dtype != first.dtype or v.ndim != first.ndim:  # type: ignore[union-attr]
                 raise PlanRefused("returns of different dtypes or ranks", kind="return-type")
-            if not all(typer.facts.is_equal(x, y) for x, y in zip(v.shape, first.shape, strict=True)):  # type: ignore[union-attr]
+            if not typer._same_shape(v, first):
                 raise PlanRefused("returns of different shapes, chosen by a value", kind="return-type")
             if v.view.buffer.kind == "arg":
                 raise PlanRefused("a value test chooses whether an argument is returned", kind="return-type")
