@@ -284,7 +284,8 @@ class _Greedy:
             after += point.calls * min(point.time_ns * self.model.ratio(group, candidate, point), cost[i])
             tape += point.calls * point.time_ns
             calls += point.calls
-        return Choice(candidate, before - after, before / after if after else 1.0, tape / after if after else 1.0, calls)
+        return Choice(candidate, before - after, before / after if after else 1.0, tape / after if after else 1.0,
+                      calls)
 
     def take(self, choice: Choice) -> None:
         """Choose a kernel: its points cost less from now on."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..vm.errors import BundleError, PlanError, PrebakeError
+from ..vm.errors import PlanError, PrebakeError
 from .profile import FunctionProfile, Profile, merge_paths, shape_text
 
 DEFAULT_MAX_MISS = 0.01
@@ -69,10 +69,9 @@ def check_bundle(bundle: object, profile: object = None, max_miss: float | str |
     limit = DEFAULT_MAX_MISS if max_miss is None else parse_share(max_miss)
     folder = Path(os.fspath(getattr(bundle, "path", bundle)))  # type: ignore[arg-type]
     report = Report(str(folder))
-    manifest = _read_manifest(folder, report)
-    if manifest is None:
+    functions = _records(folder, report)
+    if functions is None:
         return report
-    functions: Mapping[str, Any] = manifest["functions"]
     report.functions = sorted(functions)
     report.kernels = sum(len(plan["kernels"]) for f in functions.values() for plan in f["plans"])
     for name in report.functions:
@@ -82,17 +81,16 @@ def check_bundle(bundle: object, profile: object = None, max_miss: float | str |
     return report
 
 
-def _read_manifest(folder: Path, report: Report) -> dict[str, Any] | None:
-    """The manifest, or None when the bundle is refused (the finding says why)."""
-    from ..vm.run.bundle import inspect_bundle
+def _records(folder: Path, report: Report) -> Mapping[str, Any] | None:
+    """Qualified name -> record of the manifest, or None when the bundle is refused (the finding says why)."""
+    from ..vm.run.bundle import Bundle
 
-    try:
-        return inspect_bundle(folder)
-    except BundleError as error:
-        kind = "fit" if error.reason in ("CPU_LEVEL", "STALE_STAMP") else "integrity"
-        report.add(kind, f"field {error.field}: built for {error.built}, here {error.here}; {error.fix}")
-    except OSError as error:
-        report.add("integrity", f"cannot be read ({error.strerror or error})")
+    found = Bundle(os.fspath(folder))
+    if found.error is None:
+        return found.records
+    error = found.error
+    kind = "fit" if error.reason == "CPU_LEVEL" else "integrity"
+    report.add(kind, f"{error.field}: built for {error.built}, here {error.here}; fix: {error.fix}")
     return None
 
 

@@ -68,9 +68,9 @@ def _double(x):  # type: ignore[no-untyped-def]
 
 
 def _level() -> str:
-    from ..vm.run.bundle import host_level
+    from ..vm.run.bundle import usable_levels
 
-    return str(host_level())
+    return ", ".join(usable_levels())
 
 
 def _compiler() -> str:

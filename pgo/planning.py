@@ -177,7 +177,8 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
         used = {n for b in buckets for n in b.extents} | set(old.symbols)
         symbols = {n: s for n, s in function.symbols.items() if n in used}
         symbols |= {n: s for n, s in old.symbols.items() if n not in symbols}
-        parts.append(FunctionBuckets(name, symbols, old.options, buckets, old.comments))
+        options = {**function.profile.options, **old.options}
+        parts.append(FunctionBuckets(name, symbols, options, buckets, old.comments))
         yaml_notes[name] = _function_notes(function, groups, selection)
         for number, reason in sorted(function.refused.items()):
             notes.append(f"{name} ({function.signatures[number].text()}): left to the interpreter: {reason}")

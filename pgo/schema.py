@@ -234,6 +234,10 @@ class BucketsFile:
                                   key=f"functions.{function.qualname}.buckets[{i}].signature")
         return found
 
+    def load_signatures(self, function: FunctionBuckets) -> list[RecordedSignature]:
+        """The recorded signatures alone; see `load_recordings`."""
+        return list(self.load_recordings(function).signatures)
+
     def _beside(self, function: FunctionBuckets, suffix: str) -> bytes:
         path = self.programs_folder / (file_stem(function.qualname) + suffix)
         try:
