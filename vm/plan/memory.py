@@ -189,7 +189,7 @@ class _Scan:
         life = self.lives.get(buffer)
         if life is None:
             is_sure = not self.conditional or self.conditional[-1] < len(loops)
-            fills = writes and is_sure and fills_buffer(view, reduced)
+            fills = buffer.is_trip_local or (writes and is_sure and fills_buffer(view, reduced))
             life = self.lives[buffer] = Life(buffer, self.position, self.position, loops, fills)
             self.outside[buffer] = len(loops)
             return life

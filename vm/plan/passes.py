@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
+from .axes import collapse_all, collapse_rows
+from .block import block_rows
 from .fuse import drop_dead, merge_epilogues, merge_nests
 from .policy import ShapePolicy
 from .steps import Plan
@@ -29,6 +31,9 @@ PASSES: tuple[Pass, ...] = (
     Pass("dead", "drop steps whose results nobody reads", drop_dead),
     Pass("nests", "merge nests that exchange values point by point", merge_nests, ("chain", "reduce_epilogue")),
     Pass("epilogues", "move bias and activation into products", merge_epilogues, ("product_epilogue",)),
+    Pass("rows", "make all axes but the last one", collapse_rows),
+    Pass("blocks", "run steps over the same rows block by block", block_rows, ("row_softmax", "row_norm", "block")),
+    Pass("axes", "make neighbouring axes one", collapse_all),
 )
 
 watchers: list[Callable[[str, Plan], None]] = []  # called with a pass's name and the plan after it, for dumps

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from .extents import Expr
 from .steps import Plan
 
 
@@ -54,6 +55,13 @@ class ShapePolicy:
     def allows(self, name: str) -> bool:
         """Whether the fusion may be used at all."""
         return name not in self.disabled
+
+    def takes_block(self, name: str, rows: Expr) -> bool:
+        """Whether a run of row steps becomes a loop over blocks of `rows`."""
+        if not self.allows(name):
+            self.note(name, f"switched off: steps over {rows!r} rows stay apart")
+            return False
+        return True
 
     def note(self, name: str, text: str) -> None:
         """Record that a fusion fired, or why it did not."""

@@ -35,6 +35,7 @@ class Buffer:
     constant: bool = False
     name: str = ""
     home: View | None = None  # of 'temp' and 'out': the view of the whole, in C order
+    is_trip_local: bool = False  # of 'temp': in a loop that holds every access, no trip reads what another one wrote
 
     def __repr__(self) -> str:
         return f"{self.kind}:{self.name or hex(id(self) & 0xFFFF)}"
