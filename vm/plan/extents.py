@@ -19,10 +19,11 @@ _MAX_TERMS = 64  # past this an expression becomes one opaque atom
 class Atom:
     """An indivisible integer: op is 'sym', 'reg' or an opaque operation over Exprs; lo <= value <= hi always holds."""
 
-    __slots__ = ("args", "hi", "key", "lo", "name", "op", "order")
+    __slots__ = ("args", "expr", "hi", "lo", "name", "op", "order")
 
     def __init__(self, op: str, name: object, args: tuple[Expr, ...], lo: Bound, hi: Bound, order: int) -> None:
         self.op, self.name, self.args, self.lo, self.hi, self.order = op, name, args, lo, hi, order
+        self.expr: Expr | None = None  # the expression that is this atom alone
 
     def __repr__(self) -> str:
         if self.op in ("sym", "reg"):
@@ -33,11 +34,12 @@ class Atom:
 class Expr:
     """const + sum(coef * product(atoms)); interned, so equality of normal forms is identity."""
 
-    __slots__ = ("_bounds", "const", "is_entry", "terms")
+    __slots__ = ("_atoms", "_bounds", "const", "is_entry", "terms")
 
     def __init__(self, const: int, terms: tuple[tuple[tuple[Atom, ...], int], ...]) -> None:
         self.const, self.terms = const, terms
         self._bounds: tuple[Bound, Bound] | None = None
+        self._atoms: frozenset[Atom] | None = None
         # decided once at call entry: no runtime register anywhere inside
         self.is_entry: bool = all(a.op != "reg" and all(x.is_entry for x in a.args) for p, _ in terms for a in p)
 
@@ -90,16 +92,12 @@ class Expr:
             self._bounds = (lo, hi)
         return self._bounds
 
-    def atoms(self) -> set[Atom]:
+    def atoms(self) -> frozenset[Atom]:
         """Every atom inside, opaque arguments included."""
-        found: set[Atom] = set()
-        stack: list[Expr] = [self]
-        while stack:
-            for product, _ in stack.pop().terms:
-                for atom in product:
-                    if atom not in found:
-                        found.add(atom)
-                        stack.extend(atom.args)
+        found = self._atoms
+        if found is None:
+            direct = {atom for product, _ in self.terms for atom in product}
+            found = self._atoms = frozenset(direct).union(*(x.atoms() for atom in direct for x in atom.args))
         return found
 
     def evaluate(self, env: Mapping[object, int] | Callable[[Atom], int]) -> int:
@@ -117,6 +115,8 @@ class Expr:
 
     def substitute(self, mapping: Mapping[Atom, Expr]) -> Expr:
         """The expression with atoms replaced, normalised again."""
+        if self.atoms().isdisjoint(mapping):
+            return self
         total = const(self.const)
         for product, coef in self.terms:
             value = const(coef)
@@ -126,7 +126,7 @@ class Expr:
                     if atom.args:
                         new = _make(atom.op, *(x.substitute(mapping) for x in atom.args))
                     else:
-                        new = _atom_expr(atom)
+                        new = atom_expr(atom)
                 value = value * new
             total = total + value
         return total
@@ -149,28 +149,40 @@ OPAQUE: dict[str, Callable[..., int]] = {
 
 _exprs: dict[tuple[int, tuple[tuple[tuple[Atom, ...], int], ...]], Expr] = {}
 _atoms: dict[tuple, Atom] = {}
+_constants: dict[int, Expr] = {}
+_sums: dict[tuple[Expr, Expr], Expr] = {}  # memo of `add` and `mul`: planning builds the same few again and again
+_products: dict[tuple[Expr, Expr], Expr] = {}
 _order = count()  # a total order of atoms, stable within one planning
 
 
+def _order_of(term: tuple[tuple[Atom, ...], int]) -> list[int]:
+    return [atom.order for atom in term[0]]
+
+
 def _intern(constant: int, terms: dict[tuple[Atom, ...], int]) -> Expr:
-    items = tuple(sorted(((p, c) for p, c in terms.items() if c), key=lambda t: tuple(a.order for a in t[0])))
-    key = (constant, items)
+    items = [term for term in terms.items() if term[1]]
+    if len(items) > 1:
+        items.sort(key=_order_of)
+    key = (constant, tuple(items))
     found = _exprs.get(key)
     if found is None:
-        found = _exprs[key] = Expr(constant, items)
+        found = _exprs[key] = Expr(*key)
     return found
 
 
 def trim_interned(limit: int = 200_000) -> None:
     """Forget interned expressions past `limit`: plans made before stay valid. Only between plannings, never during one."""
     if len(_exprs) > limit or len(_atoms) > limit:
-        _exprs.clear()
-        _atoms.clear()
+        for table in (_exprs, _atoms, _sums, _products, _constants):
+            table.clear()  # type: ignore[attr-defined]
 
 
 def const(value: int) -> Expr:
     """The constant `value`."""
-    return _intern(int(value), {})
+    found = _constants.get(value)
+    if found is None:
+        found = _constants[value] = _intern(int(value), {})
+    return found
 
 
 def as_expr(value: Expr | int) -> Expr:
@@ -186,18 +198,22 @@ def _atom(op: str, name: object, args: tuple[Expr, ...], lo: Bound, hi: Bound) -
     return found
 
 
-def _atom_expr(atom: Atom) -> Expr:
-    return _intern(0, {(atom,): 1})
+def atom_expr(atom: Atom) -> Expr:
+    """The expression that is one atom."""
+    found = atom.expr
+    if found is None:
+        found = atom.expr = _intern(0, {(atom,): 1})
+    return found
 
 
 def symbol(name: str, lo: Bound = 0, hi: Bound = 2**47) -> Expr:
     """An entry symbol, such as `x.shape[0]`; extents are bounded by the address space."""
-    return _atom_expr(_atom("sym", name, (), lo, hi))
+    return atom_expr(_atom("sym", name, (), lo, hi))
 
 
 def register(name: object, lo: Bound = -inf, hi: Bound = inf) -> Expr:
     """A runtime integer register: a loop variable or a value read from an array."""
-    return _atom_expr(Atom("reg", name, (), lo, hi, next(_order)))
+    return atom_expr(Atom("reg", name, (), lo, hi, next(_order)))
 
 
 def add(a: Expr, b: Expr) -> Expr:
@@ -206,33 +222,50 @@ def add(a: Expr, b: Expr) -> Expr:
         return b
     if not b.terms and not b.const:
         return a
-    terms = dict(a.terms)
-    for product, coef in b.terms:
-        terms[product] = terms.get(product, 0) + coef
-    return _intern(a.const + b.const, terms)
+    found = _sums.get((a, b))
+    if found is None:
+        terms = dict(a.terms)
+        for product, coef in b.terms:
+            terms[product] = terms.get(product, 0) + coef
+        found = _sums[a, b] = _intern(a.const + b.const, terms)
+    return found
 
 
 def mul(a: Expr, b: Expr) -> Expr:
     """a * b, multiplied out."""
-    if a.value == 1:
+    if a.const == 1 and not a.terms:
         return b
-    if b.value == 1:
+    if b.const == 1 and not b.terms:
         return a
+    found = _products.get((a, b))
+    if found is None:
+        found = _products[a, b] = _multiply(a, b)
+    return found
+
+
+def _multiply(a: Expr, b: Expr) -> Expr:
+    if not a.terms or not b.terms:
+        factor, other = (a.const, b) if not a.terms else (b.const, a)
+        return _intern(factor * other.const, {p: c * factor for p, c in other.terms})
     if len(a.terms) * len(b.terms) > _MAX_TERMS:
         raise OverflowError("extent expression grows without bound")
     terms: dict[tuple[Atom, ...], int] = {}
     for p, c in (*a.terms, ((), a.const)):
         for q, d in (*b.terms, ((), b.const)):
             if c and d:
-                product = tuple(sorted(p + q, key=lambda atom: atom.order))
+                product = tuple(sorted(p + q, key=_atom_order)) if p and q else p or q
                 terms[product] = terms.get(product, 0) + c * d
     return _intern(terms.pop((), 0), terms)
+
+
+def _atom_order(atom: Atom) -> int:
+    return atom.order
 
 
 def _opaque(op: str, args: tuple[Expr, ...], lo: Bound, hi: Bound) -> Expr:
     if all(not x.terms for x in args):
         return const(OPAQUE[op](*(x.const for x in args)))
-    return _atom_expr(_atom(op, None, args, lo, hi))
+    return atom_expr(_atom(op, None, args, lo, hi))
 
 
 def floordiv(a: Expr | int, b: Expr | int) -> Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from .extents import Atom, Bound, Expr, as_expr, compare, const, is_equal, register
+from .extents import Atom, Bound, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register
 from .planner_errors import PlanRefused
 from .steps import Fact
 
@@ -18,6 +18,8 @@ class Facts:
         self.sample = sample
         self.asked: list[Fact] = []
         self._known: dict[Expr, bool] = {}
+        self._normal: dict[Expr, Expr] = {}  # memo of `norm` and of `lower_bound`, dropped when facts are learned
+        self._lowest: dict[Expr, Bound] = {}
         self.equal: dict[Atom, Expr] = {}  # symbols that facts proved equal to something simpler
         self.low: dict[Atom, int] = {}  # lower bounds of symbols that facts proved
         self.bounds_of: dict[Atom, tuple[Expr | None, Expr | None]] = {}  # loop variables: inclusive symbolic bounds
@@ -33,11 +35,10 @@ class Facts:
         """The expression under known equalities."""
         if not self.equal or not expr.terms:
             return expr
-        for product, _ in expr.terms:
-            for atom in product:
-                if atom.args or atom in self.equal:
-                    return expr.substitute(self.equal)
-        return expr
+        found = self._normal.get(expr)
+        if found is None:
+            found = self._normal[expr] = expr.substitute(self.equal)
+        return found
 
     def ask(self, question: Expr) -> bool:
         """Whether `question` is non-zero; decided from the sample and recorded when algebra does not know."""
@@ -62,6 +63,8 @@ class Facts:
         return known
 
     def _learn(self, question: Expr) -> None:
+        self._normal.clear()
+        self._lowest.clear()
         if len(question.terms) == 1 and not question.const:
             (product, _), = question.terms
             if len(product) == 1 and product[0].op in ("le", "lt"):
@@ -93,20 +96,20 @@ class Facts:
         if known is None:
             if self.lower_bound(x - y) > 0 or self.lower_bound(y - x) > 0:
                 return False
-            return self._known.get(_eq(x, y))
+            return self._known.get(equality(x, y))
         return known
 
     def ask_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a == b; recorded when it must be asked."""
         known = self.is_equal(a, b)
-        return self.ask(_eq(self.norm(as_expr(a)), self.norm(as_expr(b)))) if known is None else known
+        return self.ask(equality(self.norm(as_expr(a)), self.norm(as_expr(b)))) if known is None else known
 
     def can_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a == b: proved, or asked where both are known at entry; False otherwise."""
         known = self.is_equal(a, b)
         if known is None:
             x, y = self.norm(as_expr(a)), self.norm(as_expr(b))
-            return x.is_entry and y.is_entry and self.ask(_eq(x, y))
+            return x.is_entry and y.is_entry and self.ask(equality(x, y))
         return known
 
     def is_less_equal(self, a: Expr | int, b: Expr | int) -> bool | None:
@@ -160,11 +163,19 @@ class Facts:
             value = expr.evaluate(self.sample)
         except KeyError as error:
             raise PlanRefused(f"no extent at hand for {error}", kind="signature") from None
-        self.ask(_eq(expr, const(value)))
+        self.ask(equality(expr, const(value)))
         return value
 
     def lower_bound(self, expr: Expr) -> Bound:
         """A proved lower bound, loop variables' symbolic bounds included."""
+        if not expr.terms:
+            return expr.const
+        found = self._lowest.get(expr)
+        if found is None:
+            found = self._lowest[expr] = self._find_lower_bound(expr)
+        return found
+
+    def _find_lower_bound(self, expr: Expr) -> Bound:
         best = max(expr.bounds()[0], self._tight(expr))
         for _ in range(4):
             expr, changed = self._push(expr, upper=False)
@@ -209,7 +220,7 @@ class Facts:
             term = const(coef)
             rest_nonnegative = all(a.lo >= 0 for a in product)
             for atom in product:
-                new = _as_expr_of(atom)
+                new = atom_expr(atom)
                 if not new.is_entry and (len(product) == 1 or rest_nonnegative):
                     want_high = (coef > 0) == upper
                     bound = self._atom_bound(atom, want_high)
@@ -232,12 +243,10 @@ class Facts:
         if atom.op == "max" and high:
             a, b = (self.upper_entry(x) for x in atom.args)
             if a is not None and b is not None:
-                from .extents import emax
                 return emax(a, b)
         if atom.op == "floordiv" and high and atom.args[1].value and atom.args[1].value > 0:
             a = self.upper_entry(atom.args[0])
             if a is not None:
-                from .extents import floordiv
                 return floordiv(a, atom.args[1])
         limit = atom.hi if high else atom.lo
         return const(int(limit)) if limit not in (inf, -inf) and abs(limit) < 2**31 else None
@@ -253,13 +262,11 @@ class Facts:
         return expr
 
 
-def _as_expr_of(atom: Atom) -> Expr:
-    from .extents import _atom_expr
-    return _atom_expr(atom)
-
-
-def _eq(a: Expr, b: Expr) -> Expr:
+def equality(a: Expr, b: Expr) -> Expr:
     """a == b in one canonical order, so that a question is asked once."""
-    if a.value is not None or (b.value is None and repr(a) > repr(b)):
-        a, b = b, a
-    return compare("eq", a, b)
+    return compare("eq", *((b, a) if sort_key(a) < sort_key(b) else (a, b)))
+
+
+def sort_key(expr: Expr) -> tuple:
+    """A total order of expressions: constants first."""
+    return [([atom.order for atom in product], coef) for product, coef in expr.terms], expr.const  # type: ignore[return-value]

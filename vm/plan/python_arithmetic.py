@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .extents import Expr, compare, const, floordiv, mod
+from .facts import equality
 from .planner_errors import PlanRefused
 from .steps import Literal, Operand
 from .values import Num, python_bool, python_float, python_int
@@ -158,7 +159,7 @@ def _int_compare(t: Any, op: str, a: Expr, b: Expr) -> Operand:
         known = t.facts.is_equal(a, b)
         if known is not None:
             return const(int(known == (op == "==")))
-        equal = compare("eq", *((a, b) if b.value is not None or repr(a) < repr(b) else (b, a)))
+        equal = equality(a, b)
         return equal if op == "==" else const(1) - equal
     if op in (">", ">="):
         a, b, op = b, a, {">": "<", ">=": "<="}[op]
