@@ -1,0 +1,136 @@
+"""Commands: exit codes, messages without tracebacks, files written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import profile_helpers as made
+import pytest
+from prebake.pgo.cli import FINDING, FINE, USAGE, main
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Three profiles: a, b (other shapes of the same program) and c (another program of the same name)."""
+    shapes = {"a": {(b, 64): 3 for b in range(1, 40)}, "b": {(b, 64): 5 for b in range(30, 90)}}
+    for name, counts in shapes.items():
+        data = made.profile(made.function_profile(made.branching(), counts)).to_bytes()
+        (tmp_path / f"{name}.json").write_bytes(data)
+    other = made.profile(made.function_profile(made.branching(threshold=7), {(3, 64): 1}))
+    (tmp_path / "c.json").write_bytes(other.to_bytes())
+    (tmp_path / "broken.json").write_bytes(data[:100])
+    return tmp_path
+
+
+@pytest.mark.parametrize("arguments", [
+    [], ["nonsense"], ["plan"], ["plan", "p.json"], ["build", "b.yaml"], ["profile"], ["profile", "-o", "p.json"],
+    ["profile", "-o", "p.json", "--"], ["profile", "merge", "a.json"], ["check"], ["explain"], ["cache", "burn"],
+    ["plan", "p.json", "-o", "b.yaml", "--max-kernels", "0"], ["check", "x", "--max-miss", "200%"],
+    ["profile", "-o", "p.json", "--", "no-such-command-here"],
+])
+def test_wrong_usage_is_2(arguments, capsys):
+    assert main(arguments) == USAGE
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_help_is_fine(capsys):
+    for arguments in (["--help"], ["plan", "--help"], ["profile", "show", "--help"], ["--version"]):
+        assert main(arguments) == FINE
+    assert "prebake" in capsys.readouterr().out
+
+
+def test_profile_show(files, capsys):
+    assert main(["profile", "show", str(files / "a.json"), "--top", "2"]) == FINE
+    assert "shop:branch" in capsys.readouterr().out
+
+
+def test_profile_merge_in_any_order_gives_the_same_bytes(files):
+    a, b, x, y = (str(files / n) for n in ("a.json", "b.json", "x.json", "y.json"))
+    assert main(["profile", "merge", a, b, "-o", x]) == main(["profile", "merge", b, a, "-o", y]) == FINE
+    assert (files / "x.json").read_bytes() == (files / "y.json").read_bytes()
+    assert main(["profile", "merge", a, b, "--weights", "2,1", "-o", y]) == FINE
+    assert json.loads((files / "y.json").read_bytes())["functions"]["shop:branch"]["calls"] == 2 * 39 * 3 + 60 * 5
+
+
+@pytest.mark.parametrize("bad", ["broken.json", "c.json", "missing.json"])
+def test_a_bad_profile_is_a_finding_that_names_the_file(files, bad, capsys):
+    code = main(["profile", "merge", str(files / "a.json"), str(files / bad), "-o", str(files / "out.json")])
+    error = capsys.readouterr().err
+    assert code == FINDING and bad in error and error.startswith("PlanError: ")
+    assert not (files / "out.json").exists()
+
+
+def test_profile_diff_and_overlap(files, capsys):
+    a, b = str(files / "a.json"), str(files / "b.json")
+    assert main(["profile", "diff", a, a]) == FINE
+    assert main(["profile", "diff", a, b]) == FINDING
+    assert main(["profile", "overlap", a, b]) == FINE
+    assert main(["profile", "overlap", a, b, "--min", "90%"]) == FINDING
+    assert main(["profile", "overlap", a, a, "--min", "90%"]) == FINE
+    assert "100.0%  all calls" in capsys.readouterr().out
+
+
+def test_plan_writes_yaml_report_and_predictions(files, capsys):
+    yaml, html = files / "b.yaml", files / "r.html"
+    assert main(["plan", str(files / "a.json"), str(files / "b.json"), "-o", str(yaml), "--report", str(html),
+                 "--max-kernels", "3", "--no-measure"]) == FINE
+    out = capsys.readouterr().out
+    assert "predicted hit rate 100.0%" in out and str(yaml) in out and str(html) in out
+    assert "not measured" in out
+    assert yaml.read_text().count("- {") <= 3 and "<svg" in html.read_text()
+    assert sorted(p.name for p in (files / "b.msbc").iterdir()) == ["shop-branch.msbc", "shop-branch.signatures.json"]
+
+
+def test_planning_over_a_broken_yaml_names_its_line(files, capsys):
+    (files / "b.yaml").write_text("version: 1\nfuncs: {}\n")
+    assert main(["plan", str(files / "a.json"), "-o", str(files / "b.yaml"), "--no-measure"]) == FINDING
+    assert "b.yaml:2:1" in capsys.readouterr().err
+    assert (files / "b.yaml").read_text() == "version: 1\nfuncs: {}\n"
+
+
+def test_dis_of_a_file(files, capsys):
+    (files / "f.msbc").write_bytes(made.branching().to_bytes())
+    assert main(["dis", str(files / "f.msbc")]) == FINE
+    assert "IF_TENSOR_GT" in capsys.readouterr().out
+    (files / "f.msbc").write_bytes(made.branching().to_bytes()[:-5])
+    assert main(["dis", str(files / "f.msbc")]) == FINDING
+    assert main(["dis", str(files / "nowhere.msbc")]) == FINDING
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_dis_of_source_functions(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cli_probe.py").write_text("def scale(x, n=2):\n    return x * n\n\n\nclass Box:\n    size = 3\n")
+    assert main(["dis", "cli_probe.py:scale"]) == FINE
+    assert main(["dis", "cli_probe:scale"]) == FINE
+    assert capsys.readouterr().out.count("BINARY_MUL_TENSOR") == 2
+    for what in ("cli_probe:scaled", "cli_probe:Box", "nowhere_to_be_found:f", "nowhere.py:f"):
+        assert main(["dis", what]) == FINDING
+    assert "did you mean 'scale'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "name", "said"), [
+    ("x=float32[2,3]", "x", "(2, 3)"), ("x=int8[]", "x", "()"), ("n=3", "n", "3"), ("s=(1, 2)", "s", "(1, 2)")])
+def test_arguments_by_description(text, name, said):
+    from prebake.pgo.inspecting import parse_argument
+
+    found, value = parse_argument(text)
+    assert found == name and str(getattr(value, "shape", value)) == said
+
+
+@pytest.mark.parametrize(("text", "said"), [("x", "NAME=VALUE"), ("x=float33[2]", "did you mean 'float32'"),
+                                            ("x=os.system", "neither"), ("2x=3", "NAME=VALUE")])
+def test_arguments_that_are_none(text, said):
+    from prebake.pgo.inspecting import parse_argument
+    from prebake.vm.errors import ConfigError
+
+    with pytest.raises(ConfigError, match=said):
+        parse_argument(text)
+
+
+def test_the_module_runs(files):
+    done = subprocess.run([sys.executable, "-m", "prebake", "profile", "show", str(files / "a.json")], cwd=files,
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == FINE and "shop:branch" in done.stdout, done.stderr
