@@ -5,8 +5,6 @@ Everything hangs on this package lazily: importing it imports nothing else.
 
 from __future__ import annotations
 
-__version__ = "0.1.0"
-
 # public name -> (module below this package, attribute there; "" means the module itself)
 _PUBLIC: dict[str, tuple[str, str]] = {
     "jit": ("vm.run.dispatch", "jit"),
@@ -25,6 +23,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "build": ("pgo.api", "build"),
     "check": ("pgo.api", "check"),
     "Program": ("vm.lang.bytecode", "Program"),
+    "__version__": ("vm.version", "VERSION"),
     "PrebakeError": ("vm.errors", "PrebakeError"),
     "UnsupportedError": ("vm.errors", "UnsupportedError"),
     "ConfigError": ("vm.errors", "ConfigError"),
@@ -41,7 +40,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "templates": ("templates", ""),
     "configs": ("configs", ""),
 }
-__all__ = sorted(name for name in _PUBLIC if not name.endswith("_ipython_extension"))  # noqa: PLE0605
+__all__ = sorted(name for name in _PUBLIC if not name.endswith("_ipython_extension"))
 
 
 def __getattr__(name: str) -> object:

@@ -12,15 +12,15 @@ FLAGS: dict[str, tuple[str, str]] = {
     "PREBAKE_DUMP": ("", "comma-separated: bytecode, plan, code, cython; printed on stderr when they are made"),
     "PREBAKE_PROFILE": ("", "path: record shapes from the start of the process, merge them into this file at exit"),
     "PREBAKE_PROFILE_INTERVAL": ("10", "seconds between two writes of a process's own shard"),
-    "PREBAKE_CPU_LEVEL": ("", "use kernels of this level at most: x86-64-v2, x86-64-v3, x86-64-v4, generic"),
+    "PREBAKE_CPU": ("", "use kernels of this CPU level at most: x86-64-v2, x86-64-v3, x86-64-v4, generic"),
     "PREBAKE_CACHE_DIR": ("", "folder of build objects and tier-up kernels; default: the platform's user cache"),
-    "PREBAKE_JOBS": ("", "compilers that a build runs at the same time; default: the number of CPUs"),
+    "PREBAKE_BUILD_JOBS": ("", "compilers that a build runs at the same time; default: the number of CPUs"),
     "PREBAKE_STRICT": ("", "1: a bundle that does not fit raises BundleError instead of warning"),
 }
 
 
 def read(name: str) -> str:
-    """Value of a variable of the table, its default where it is not set. Raises KeyError for a name outside the table."""
+    """Value of a variable, its default where it is not set. Raises KeyError for a name outside the table."""
     default = FLAGS[name][0]
     return os.environ.get(name) or default
 

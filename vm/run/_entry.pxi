@@ -1,0 +1,841 @@
+# One plan, ready to run: its rows, the registers that describe the arguments, results, and the code behind them.
+
+cdef enum:
+    HOW_ARG, HOW_CAPTURE, HOW_ATTR, HOW_INDEX, HOW_KEY
+
+cdef enum:
+    KIND_ARRAY, KIND_INT, KIND_FLOAT, KIND_BOOL, KIND_NUMPY, KIND_STATIC, KIND_SEQUENCE, KIND_MAPPING, KIND_OBJECT
+
+cdef enum:
+    ROW_C = 1
+    ROW_CONSTANT = 2
+    ROW_WRITABLE = 4
+
+cdef enum:  # how `serve` is asked
+    EXACT = 1   # a plan for any strides, or for changing arrays, does not take what a better plan could take
+    DRY = 2     # stop before anything is allocated or run
+
+cdef enum:
+    STACK_REGISTERS = 768
+    STACK_ROWS = 128
+    STACK_OUTPUTS = 16
+    STACK_AXES = 64
+
+cdef struct RowC:
+    int how, kind, parent, dtype, ndim, flags
+    Py_ssize_t index       # argument, capture or item number; length of a sequence or mapping
+    Py_ssize_t length
+    PyObject *key          # attribute name or dictionary key
+    PyObject *expected     # static value, keys of a mapping, or the type that was last found right
+    int64_t *shape         # of a constant
+
+cdef struct LeafC:
+    int row, ptr, scalar, n_extents, n_strides, is_float  # is_float: the scalar register's type, 0 integer, 1 f32, 2 f64
+    int *extents
+    int *strides
+
+cdef struct OutputC:
+    int dtype, ndim, ptr, early
+    int *shape
+
+cdef struct PackC:
+    int row, dtype
+    int64_t k, n, offset, row_stride, col_stride
+    int64_t epoch
+    void *source           # data pointer of the array that `data` was packed from
+    void *data
+
+cdef struct KeyC:
+    int row, axis, reg     # extent `axis` of an array, or the register of an integer argument (axis -1)
+
+cdef struct KernelC:
+    pb_bind_fn bind
+    pb_run_fn run
+
+cdef struct CallState:
+    pb_frame frame
+    pb_reg *regs
+    PyObject **values      # of the rows; those not borrowed from the caller are owned
+    PyObject **outs        # result arrays, owned
+    const void **packs
+    PyObject *entry
+    pb_arena arena
+
+ROW_FIELDS = ("how", "parent", "key", "kind", "path", "dtype", "ndim", "layout", "constant", "writable", "shape",
+              "python", "value", "type_name", "length", "keys")
+cdef tuple ROW_DEFAULTS = (None, -1, None, None, "", "", 0, "", False, False, None, "", None, "", 0, ())
+cdef dict HOW_CODES = {"arg": HOW_ARG, "capture": HOW_CAPTURE, "attr": HOW_ATTR, "item": HOW_INDEX}
+cdef dict KIND_CODES = {"array": KIND_ARRAY, "static": KIND_STATIC, "sequence": KIND_SEQUENCE, "mapping": KIND_MAPPING,
+                        "object": KIND_OBJECT}
+cdef dict PYTHON_KINDS = {"int": KIND_INT, "float": KIND_FLOAT, "bool": KIND_BOOL}
+
+
+def row_of_json(data):
+    """The row tuple (ROW_FIELDS) of a signature row's JSON."""
+    row = []
+    for name, default in zip(ROW_FIELDS, ROW_DEFAULTS):
+        value = data.get(name, default)
+        row.append(_tupled(value) if type(value) is list else value)
+    return tuple(row)
+
+
+def _tupled(value):
+    return tuple([_tupled(v) for v in value]) if type(value) is list else value
+
+
+def _same_type_name(cls, name):
+    module = cls.__module__
+    if f"{module}:{cls.__qualname__}" == name:
+        return True
+    if module == "__main__":
+        from .names import main_module_name
+        return f"{main_module_name()}:{cls.__qualname__}" == name
+    return False
+
+
+cdef bint same_static(PyObject *a, PyObject *b) noexcept:
+    # equal with equal types all the way down
+    cdef Py_ssize_t i, n
+    cdef int equal
+    if a == b:
+        return True
+    if Py_TYPE(<object>a) != Py_TYPE(<object>b):
+        return False
+    if PyTuple_CheckExact(a):
+        n = PyTuple_GET_SIZE(a)
+        if n != PyTuple_GET_SIZE(b):
+            return False
+        for i in range(n):
+            if not same_static(PyTuple_GET_ITEM(a, i), PyTuple_GET_ITEM(b, i)):
+                return False
+        return True
+    equal = PyObject_RichCompareBool(a, b, Py_EQ)
+    if equal < 0:
+        PyErr_Clear()
+    return equal == 1
+
+
+cdef int *int_array(object items) except? NULL:
+    cdef int i
+    cdef int *out = <int *>calloc(max(len(items), 1), sizeof(int))
+    if out == NULL:
+        raise MemoryError("no memory for a plan")
+    for i, item in enumerate(items):
+        out[i] = item
+    return out
+
+
+cdef class ResultNode:
+    """One node of the tree that the caller receives."""
+
+    cdef int kind, output, row, offset, reg, dtype, ndim, is_float
+    cdef int *shape
+    cdef int *strides
+    cdef object value
+    cdef list items
+
+    def __cinit__(self, dict spec, dict types):
+        from ..plan.code_json import decode_value
+
+        kind = spec["kind"]
+        self.kind = RESULT_KINDS[kind]
+        self.output = spec.get("output", -1)
+        self.row = spec.get("row", -1)
+        self.offset = spec.get("offset", -1)
+        self.reg = spec.get("reg", -1)
+        self.dtype = DTYPE_CODES[spec["dtype"]] if kind in ("view", "scalar") else -1
+        if kind == "view":
+            self.ndim = len(spec["shape"])
+            self.shape, self.strides = int_array(spec["shape"]), int_array(spec["strides"])
+            if self.ndim > STACK_AXES or len(spec["strides"]) != self.ndim:
+                raise ValueError("a result view has wrong axes")
+        elif kind == "scalar":
+            self.is_float = REGISTER_KINDS[types[str(self.reg)]]
+            self.value = spec["python"]
+        elif kind == "const":
+            self.value = decode_value(spec["value"])
+        elif kind == "dict":
+            self.value = [decode_value(key) for key in spec["keys"]]
+        if kind in ("tuple", "list", "dict"):
+            self.items = [ResultNode(item, types) for item in spec["items"]]
+
+    def __dealloc__(self):
+        free(self.shape)
+        free(self.strides)
+
+    cdef object build(self, CallState *s):
+        cdef PyObject *owner
+        cdef npy_intp dims[STACK_AXES]
+        cdef npy_intp steps[STACK_AXES]
+        cdef pb_reg *r = s.regs
+        cdef int i
+        if self.kind == RESULT_NEW:
+            return <object>s.outs[self.output]
+        if self.kind == RESULT_ARG:
+            return <object>s.values[self.row]
+        if self.kind == RESULT_VIEW:
+            owner = s.outs[self.output] if self.output >= 0 else s.values[self.row]
+            for i in range(self.ndim):
+                dims[i] = r[self.shape[i]].i
+                steps[i] = r[self.strides[i]].i
+            return pb_new_view(owner, self.dtype, self.ndim, dims, steps,
+                               pb_data(owner) + (r[self.offset].i if self.offset >= 0 else 0))
+        if self.kind == RESULT_SCALAR:
+            if not self.value:
+                return pb_make_scalar(self.dtype, &r[self.reg], self.is_float)
+            if self.is_float:
+                number = r[self.reg].f if self.is_float == 1 else r[self.reg].d
+                return number if self.value == "float" else int(number) if self.value == "int" else bool(number)
+            if self.value == "int":
+                return r[self.reg].i
+            return r[self.reg].i != 0 if self.value == "bool" else float(r[self.reg].i)
+        if self.kind == RESULT_CONST:
+            return self.value
+        items = [(<ResultNode>item).build(s) for item in self.items]
+        if self.kind == RESULT_TUPLE:
+            return tuple(items)
+        if self.kind == RESULT_LIST:
+            return items
+        return dict(zip(self.value, items))
+
+
+cdef enum:
+    RESULT_NEW, RESULT_VIEW, RESULT_ARG, RESULT_SCALAR, RESULT_CONST, RESULT_TUPLE, RESULT_LIST, RESULT_DICT
+
+cdef dict RESULT_KINDS = {"new": RESULT_NEW, "view": RESULT_VIEW, "arg": RESULT_ARG, "scalar": RESULT_SCALAR,
+                          "const": RESULT_CONST, "tuple": RESULT_TUPLE, "list": RESULT_LIST, "dict": RESULT_DICT}
+cdef dict REGISTER_KINDS = {"i64": 0, "i32": 0, "bool": 0, "f32": 1, "f64": 2}
+
+
+cdef char *allocate_late(pb_frame *frame, int32_t output) noexcept with gil:
+    # a result whose shape the body found out; NULL: no memory, or no array has such a shape
+    cdef CallState *s = <CallState *>frame.owner
+    cdef Entry entry = <Entry>s.entry
+    if output < 0 or output >= entry.n_outputs:
+        return NULL
+    try:
+        return pb_data(entry.new_output(s, output))
+    except (MemoryError, ValueError):
+        return NULL
+
+
+cdef class Entry:
+    """A plan with the code that runs it: a tape, or the kernels of a bundle.
+
+    rows: tuples of ROW_FIELDS. spec: `plan.code_json.dispatch_spec`. kernels: [(name, bucket)] with the addresses that
+    `use_kernels` sets, or none with `use_tape`. Raises ValueError, KeyError or TypeError for a spec that is none.
+    """
+
+    cdef int n_rows, n_leaves, n_regs, n_outputs, n_packs, n_keys, n_kernels, arena_reg, n_steps
+    cdef RowC *rows
+    cdef LeafC *leaves
+    cdef OutputC *outputs
+    cdef PackC *pack_specs
+    cdef KeyC *keys
+    cdef int64_t *key_scratch
+    cdef pb_reg *image
+    cdef KernelC *kernels
+    cdef Chooser chooser
+    cdef const void *plan
+    cdef pb_bind_fn bind
+    cdef pb_run_fn run
+    cdef const pb_library *library
+    cdef ResultNode result
+    cdef ShapeTable shapes
+    cdef int failed_row
+    cdef readonly bint writes
+    cdef readonly tuple row_tuples
+    cdef readonly dict spec
+    cdef readonly list symbols         # names of the extents that are counted
+    cdef readonly list kernel_names
+    cdef readonly list buckets         # of the kernels, {symbol: (lo, hi)}
+    cdef public dict sample            # symbols when the plan was made
+    cdef public object note            # whatever the owner wants to remember: plan log, fired rules
+    cdef object keepalive
+
+    def __init__(self, tuple rows, dict spec, int64_t max_shapes=1024):
+        cdef int i, axis
+        cdef LeafC *leaf
+        cdef OutputC *out
+        cdef PackC *pack
+        self.failed_row = -1
+        self.row_tuples, self.spec = rows, spec
+        self.keepalive = []
+        self.kernel_names, self.buckets = [], []
+        self.n_rows = len(rows)
+        self.rows = <RowC *>self.room(self.n_rows, sizeof(RowC))
+        for i, row in enumerate(rows):
+            self.set_row(i, row)
+        types = spec["types"]
+        self.n_regs = spec["n_regs"]
+        if not 0 < self.n_regs < 1 << 20:
+            raise ValueError("wrong number of registers")
+        self.image = <pb_reg *>self.room(self.n_regs, sizeof(pb_reg))
+        self.arena_reg = self.register(spec["arena"])
+        self.n_steps = spec["steps"]
+        self.n_leaves = len(spec["leaves"])
+        self.leaves = <LeafC *>self.room(self.n_leaves, sizeof(LeafC))
+        for i, (row, ptr, extents, strides, scalar) in enumerate(spec["leaves"]):
+            leaf = &self.leaves[i]
+            leaf.row, leaf.ptr, leaf.scalar = self.row_number(row), self.register(ptr, True), self.register(scalar, True)
+            leaf.n_extents, leaf.n_strides = len(extents), len(strides)
+            if max(leaf.n_extents, leaf.n_strides) > self.rows[leaf.row].ndim:
+                raise ValueError("a leaf has more axes than its row")
+            leaf.extents, leaf.strides = self.registers(extents), self.registers(strides)
+            if leaf.scalar >= 0:
+                leaf.is_float = REGISTER_KINDS[types[str(scalar)]]
+        self.n_outputs = len(spec["outputs"])
+        self.outputs = <OutputC *>self.room(self.n_outputs, sizeof(OutputC))
+        for i, (dtype, shape, ptr, early) in enumerate(spec["outputs"]):
+            out = &self.outputs[i]
+            out.dtype, out.ndim, out.ptr, out.early = DTYPE_CODES[dtype], len(shape), self.register(ptr), early
+            if out.ndim > STACK_AXES:
+                raise ValueError("a result has too many axes")
+            out.shape = self.registers(shape)
+        self.n_packs = len(spec["packs"])
+        self.pack_specs = <PackC *>self.room(self.n_packs, sizeof(PackC))
+        for i, (row, dtype, k, n, offset, row_stride, col_stride) in enumerate(spec["packs"]):
+            pack = &self.pack_specs[i]
+            pack.row, pack.dtype, pack.k, pack.n = self.row_number(row), 0 if dtype == "f32" else 1, k, n
+            pack.offset, pack.row_stride, pack.col_stride = offset, row_stride, col_stride
+            if not self.rows[pack.row].flags & ROW_CONSTANT:
+                raise ValueError("a packed operand is not constant")
+        for reg, value in spec["consts"]:
+            self.set_const(self.register(reg), types[str(reg)], value)
+        self.result = ResultNode(spec["result"], types)
+        self.check_result(self.result)
+        keys = []
+        self.symbols = []
+        for i, row in enumerate(rows):
+            path = row[4]
+            if self.rows[i].kind == KIND_ARRAY and not self.rows[i].flags & ROW_CONSTANT:
+                for axis in range(self.rows[i].ndim):
+                    keys.append((i, axis, -1))
+                    self.symbols.append(f"{path}.shape[{axis}]")
+            elif self.rows[i].kind in (KIND_INT, KIND_NUMPY) and path in spec["symbols"]:
+                keys.append((i, -1, self.register(spec["symbols"][path])))
+                self.symbols.append(path)
+        self.n_keys = len(keys)
+        self.keys = <KeyC *>self.room(self.n_keys, sizeof(KeyC))
+        self.key_scratch = <int64_t *>self.room(self.n_keys, sizeof(int64_t))
+        for i, key in enumerate(keys):
+            self.keys[i].row, self.keys[i].axis, self.keys[i].reg = key
+        self.shapes = ShapeTable(self.n_keys, max_shapes)
+
+    # --- making one
+
+    cdef void *room(self, Py_ssize_t n, size_t size) except NULL:
+        # zeroed memory that lives as long as the entry
+        block = bytearray(max(n, 1) * size)
+        self.keepalive.append(block)
+        cdef char *p = block
+        return p
+
+    cdef int register(self, object number, bint may_miss=False) except -2:
+        cdef int reg = number
+        if not (0 <= reg < self.n_regs or (may_miss and reg == -1)):
+            raise ValueError(f"register {number} is out of range")
+        return reg
+
+    cdef int *registers(self, object numbers) except NULL:
+        cdef int i
+        cdef int *out = <int *>self.room(len(numbers), sizeof(int))
+        for i, number in enumerate(numbers):
+            out[i] = self.register(number, True)
+        return out
+
+    cdef int row_number(self, object number) except -1:
+        if not 0 <= number < self.n_rows:
+            raise ValueError(f"row {number} is out of range")
+        return number
+
+    cdef int check_result(self, ResultNode node) except -1:
+        cdef int i
+        if node.kind in (RESULT_NEW, RESULT_VIEW) and not -1 <= node.output < self.n_outputs:
+            raise ValueError("a result is no output")
+        if node.kind == RESULT_NEW and node.output < 0:
+            raise ValueError("a result is no output")
+        if node.kind == RESULT_ARG or (node.kind == RESULT_VIEW and node.output < 0):
+            self.row_number(node.row)
+            if node.kind == RESULT_VIEW and self.rows[node.row].kind != KIND_ARRAY:
+                raise ValueError("a result is a view of no array")
+        if node.kind == RESULT_VIEW:
+            self.register(node.offset, True)
+            for i in range(node.ndim):
+                self.register(node.shape[i])
+                self.register(node.strides[i])
+        if node.kind == RESULT_SCALAR:
+            self.register(node.reg)
+        for item in node.items or ():
+            self.check_result(item)
+        return 0
+
+    cdef int set_const(self, int reg, object kind, object value) except -1:
+        if type(value) is str:
+            value = float.fromhex(value[2:])
+        if kind == "f32":
+            self.image[reg].f = value
+        elif kind == "f64":
+            self.image[reg].d = value
+        else:
+            self.image[reg].i = value
+        return 0
+
+    cdef int set_row(self, int i, tuple fields) except -1:
+        cdef RowC *row = &self.rows[i]
+        (how, parent, key, kind, path, dtype, ndim, layout, constant, writable, shape, python, value, type_name, length,
+         keys) = fields
+        row.how = HOW_CODES[how]
+        row.parent = parent
+        if row.how in (HOW_ATTR, HOW_INDEX) and not 0 <= row.parent < i:
+            raise ValueError(f"row {i} starts from no earlier row")
+        if row.how == HOW_INDEX and (self.rows[row.parent].kind != KIND_SEQUENCE or type(key) is not int or key < 0):
+            row.how = HOW_KEY
+        if row.how in (HOW_ARG, HOW_CAPTURE, HOW_INDEX):
+            row.index = key
+            if row.index < 0:
+                raise ValueError(f"row {i} has a negative number")
+        else:
+            row.key = <PyObject *>key
+            self.keepalive.append(key)
+        row.kind = PYTHON_KINDS[python] if python else KIND_NUMPY if kind == "scalar" else KIND_CODES[kind]
+        row.dtype = DTYPE_CODES[dtype] if row.kind in (KIND_ARRAY, KIND_NUMPY) else -1
+        row.ndim = ndim
+        row.length = length if row.kind == KIND_SEQUENCE else len(keys)
+        row.flags = (ROW_C if layout == "C" else 0) | (ROW_CONSTANT if constant else 0) | (ROW_WRITABLE if writable else 0)
+        if writable:
+            self.writes = True
+        if constant:
+            if len(shape) != ndim:
+                raise ValueError(f"row {i} is constant without a shape")
+            row.shape = <int64_t *>self.room(ndim, sizeof(int64_t))
+            for axis in range(ndim):
+                row.shape[axis] = shape[axis]
+        if row.kind == KIND_STATIC:
+            self.keepalive.append(value)
+            row.expected = <PyObject *>value
+        elif row.kind == KIND_MAPPING:
+            self.keepalive.append(keys)
+            row.expected = <PyObject *>keys
+        elif row.kind == KIND_NUMPY:
+            row.expected = pb_scalar_type(row.dtype)  # immortal
+        return 0
+
+    def use_tape(self, tape, table):
+        """Run through a `Tape` and a capsule "prebake.stencils"."""
+        cdef pb_stencil_table *stencils = <pb_stencil_table *>PyCapsule_GetPointer(table, "prebake.stencils")
+        cdef const char *image
+        if stencils.library.abi_version != PB_ABI_VERSION:
+            raise ValueError(f"stencil library has ABI {stencils.library.abi_version}, expected {PB_ABI_VERSION}")
+        if tape.n_regs < self.n_regs:
+            raise ValueError("the tape has too few registers")
+        data = bytes(tape.image)
+        if len(data) != tape.n_regs * sizeof(pb_reg):
+            raise ValueError("the tape's image has a wrong size")
+        self.n_regs = tape.n_regs
+        self.image = <pb_reg *>self.room(self.n_regs, sizeof(pb_reg))
+        image = data
+        memcpy(self.image, image, self.n_regs * sizeof(pb_reg))
+        self.library = &stencils.library
+        self.plan = <const void *><size_t>tape.plan_address
+        self.bind = <pb_bind_fn><size_t>tape.bind_address
+        self.run = <pb_run_fn><size_t>tape.run_address
+        self.keepalive += [tape, table]
+
+    def use_functions(self, plan_address, bind_address, run_address, keepalive=None):
+        """Run through C functions at these addresses (of the calling convention in pb_abi.h)."""
+        self.plan = <const void *><size_t>plan_address
+        self.bind = <pb_bind_fn><size_t>bind_address
+        self.run = <pb_run_fn><size_t>run_address
+        self.keepalive.append(keepalive)
+
+    def use_kernels(self, table, kernels):
+        """Run through the kernels of a bundle's shared object (capsule "prebake.kernels").
+
+        kernels: [(C name, {symbol: n or (lo, hi)})] by priority; names that the table does not hold are left out.
+        Returns how many are there.
+        """
+        cdef pb_kernel_table *found = <pb_kernel_table *>PyCapsule_GetPointer(table, "prebake.kernels")
+        cdef int i
+        if found.library.abi_version != PB_ABI_VERSION:
+            raise ValueError(f"kernel library has ABI {found.library.abi_version}, expected {PB_ABI_VERSION}")
+        index = {found.kernels[i].name: i for i in range(found.n_kernels)}
+        here = []
+        for name, bucket in kernels:
+            if name.encode() in index:
+                bounds = {}
+                for symbol, interval in bucket.items():
+                    lo, hi = interval if type(interval) in (tuple, list) else (interval, interval)
+                    bounds[symbol] = (min(int(lo), 1 << 62), min(int(hi), 1 << 62))
+                here.append((name, bounds))
+        self.n_kernels = len(here)
+        self.kernels = <KernelC *>self.room(self.n_kernels, sizeof(KernelC))
+        for i, (name, bucket) in enumerate(here):
+            at = index[name.encode()]
+            self.kernels[i].bind, self.kernels[i].run = found.kernels[at].bind, found.kernels[at].run
+        used = sorted({symbol for _, bucket in here for symbol in bucket})
+        self.chooser = Chooser(self.n_kernels, [
+            (self.register(self.spec["symbols"][symbol]), [bucket.get(symbol) for _, bucket in here]) for symbol in used])
+        self.kernel_names = [name for name, _ in here]
+        self.buckets = [bucket for _, bucket in here]
+        self.library = &found.library
+        self.keepalive.append(table)
+        return self.n_kernels
+
+    # --- serving
+
+    cdef int replay(self, JitFunction fn, PyObject **args, PyObject **values, int mode) except -1:
+        # values of the rows, each checked as it is read; 0 or the kind of miss
+        cdef int i, miss
+        cdef RowC *row
+        cdef PyObject *value
+        cdef PyObject *parent
+        for i in range(self.n_rows):
+            row = &self.rows[i]
+            if row.how == HOW_ARG:
+                if row.index >= fn.n_params:
+                    return MISS_GUARD
+                value = args[row.index]
+                miss = self.check(row, value, mode, (fn.volatile_args >> row.index) & 1 if row.index < 64 else 0)
+                if miss:
+                    self.failed_row = i
+                    return miss
+                values[i] = value
+                continue
+            if row.how == HOW_INDEX:
+                parent = values[row.parent]
+                if PyTuple_CheckExact(parent):
+                    if row.index >= PyTuple_GET_SIZE(parent):
+                        return MISS_GUARD
+                    value = PyTuple_GET_ITEM(parent, row.index)
+                    incref(value)
+                elif PyList_CheckExact(parent):
+                    if row.index >= PyList_GET_SIZE(parent):
+                        return MISS_GUARD
+                    value = PyList_GET_ITEM(parent, row.index)
+                    incref(value)
+                else:
+                    number = row.index
+                    value = PyObject_GetItem(parent, <PyObject *>number)
+            elif row.how == HOW_KEY:
+                parent = values[row.parent]
+                if PyDict_CheckExact(parent):
+                    value = PyDict_GetItemWithError(parent, row.key)
+                    if value != NULL:
+                        incref(value)
+                else:
+                    value = PyObject_GetItem(parent, row.key)
+            elif row.how == HOW_ATTR:
+                value = PyObject_GetAttr(values[row.parent], row.key)
+            else:
+                value = fn.capture(row.index)
+            if value == NULL:
+                PyErr_Clear()
+                self.failed_row = i
+                return MISS_GUARD
+            values[i] = value
+            miss = self.check(row, value, mode, False)
+            if miss:
+                self.failed_row = i
+                return miss
+        return SERVED
+
+    cdef int check(self, RowC *row, PyObject *value, int mode, bint volatile) except -1:
+        # 0 or how the value misses its row
+        cdef int flags, axis
+        cdef Py_ssize_t at = 0
+        cdef PyObject *key
+        cdef PyObject *ignored
+        if row.kind == KIND_ARRAY:
+            if not pb_is_array(value) or pb_array_code(value) != row.dtype or pb_ndim(value) != row.ndim:
+                return MISS_DTYPE
+            flags = pb_flags(value)
+            if not flags & NPY_ARRAY_ALIGNED:
+                return MISS_LAYOUT
+            if row.flags & ROW_C:
+                if not flags & NPY_ARRAY_C_CONTIGUOUS:
+                    return MISS_LAYOUT
+            elif mode & EXACT and flags & NPY_ARRAY_C_CONTIGUOUS:
+                return MISS_LAYOUT
+            if row.flags & ROW_WRITABLE and not flags & NPY_ARRAY_WRITEABLE:
+                return MISS_LAYOUT
+            if row.flags & ROW_CONSTANT:
+                for axis in range(row.ndim):
+                    if pb_dim(value, axis) != row.shape[axis]:
+                        return MISS_GUARD
+                if not is_constant(value):
+                    return MISS_LAYOUT
+            elif mode & EXACT and not flags & NPY_ARRAY_WRITEABLE and not volatile and is_constant(value):
+                return MISS_LAYOUT
+            return SERVED
+        if row.kind == KIND_INT:
+            return SERVED if PyLong_CheckExact(value) else MISS_DTYPE
+        if row.kind == KIND_FLOAT:
+            return SERVED if PyFloat_CheckExact(value) else MISS_DTYPE
+        if row.kind == KIND_BOOL:
+            return SERVED if PyBool_Check(value) else MISS_DTYPE
+        if row.kind == KIND_NUMPY:
+            if <PyObject *>Py_TYPE(<object>value) == row.expected:
+                return SERVED
+            return SERVED if pb_is_generic(value) and pb_scalar_code(value) == row.dtype else MISS_DTYPE
+        if row.kind == KIND_STATIC:
+            return SERVED if same_static(value, row.expected) else MISS_GUARD
+        if row.kind == KIND_MAPPING:
+            if not PyDict_CheckExact(value) or PyDict_Size(value) != row.length:
+                return MISS_GUARD
+            axis = 0
+            while PyDict_Next(value, &at, &key, &ignored):
+                if not same_static(key, PyTuple_GET_ITEM(row.expected, axis)):
+                    return MISS_GUARD
+                axis += 1
+            return SERVED
+        # sequences and objects: by type; the type that was right last time is right again
+        if <PyObject *>Py_TYPE(<object>value) != row.expected:
+            found = type(<object>value)
+            if not _same_type_name(found, self.type_name(row)):
+                return MISS_GUARD
+            self.keepalive.append(found)
+            row.expected = <PyObject *>found
+        if row.kind == KIND_SEQUENCE:
+            if PyTuple_CheckExact(value):
+                return SERVED if PyTuple_GET_SIZE(value) == row.length else MISS_GUARD
+            if PyList_CheckExact(value):
+                return SERVED if PyList_GET_SIZE(value) == row.length else MISS_GUARD
+            return SERVED if len(<object>value) == row.length else MISS_GUARD
+        return SERVED
+
+    cdef object type_name(self, RowC *row):
+        return self.row_tuples[row - self.rows][13]
+
+    cdef bint fill(self, CallState *s) except -1:
+        # registers of the leaves; False where a scalar is not what a plan can take
+        cdef int i, axis, is_float = 0, overflow = 0
+        cdef LeafC *leaf
+        cdef RowC *row
+        cdef PyObject *value
+        cdef pb_reg *r = s.regs
+        cdef pb_reg read
+        for i in range(self.n_leaves):
+            leaf = &self.leaves[i]
+            row = &self.rows[leaf.row]
+            value = s.values[leaf.row]
+            if row.kind == KIND_ARRAY:
+                if leaf.ptr >= 0:
+                    r[leaf.ptr].p = pb_data(value)
+                for axis in range(leaf.n_extents):
+                    if leaf.extents[axis] >= 0:
+                        r[leaf.extents[axis]].i = pb_dim(value, axis)
+                for axis in range(leaf.n_strides):
+                    if leaf.strides[axis] >= 0:
+                        r[leaf.strides[axis]].i = pb_stride(value, axis)
+                continue
+            if leaf.scalar < 0:
+                continue
+            if row.kind == KIND_INT:
+                read.i = PyLong_AsLongLongAndOverflow(value, &overflow)
+                is_float = 0
+                if overflow or read.i >= MOST_EXACT or read.i <= -MOST_EXACT:
+                    self.failed_row = leaf.row
+                    return False
+            elif row.kind == KIND_FLOAT:
+                read.d = PyFloat_AS_DOUBLE(value)
+                is_float = 1
+            elif row.kind == KIND_BOOL:
+                read.i = value == Py_True
+                is_float = 0
+            elif (pb_scalar_value(value, row.dtype, &read, &is_float) < 0
+                  or (not is_float and (read.i >= MOST_EXACT or read.i <= -MOST_EXACT))):
+                self.failed_row = leaf.row
+                return False
+            if leaf.is_float == 0:
+                r[leaf.scalar].i = <int64_t>read.d if is_float else read.i
+            elif leaf.is_float == 1:
+                r[leaf.scalar].f = <float>read.d if is_float else <float>read.i
+            else:
+                r[leaf.scalar].d = read.d if is_float else <double>read.i
+        return True
+
+    cdef PyObject *new_output(self, CallState *s, int i) except NULL:
+        # allocate output i from its shape registers
+        cdef OutputC *out = &self.outputs[i]
+        cdef npy_intp dims[STACK_AXES]
+        cdef int axis
+        cdef PyObject *array
+        for axis in range(out.ndim):
+            dims[axis] = s.regs[out.shape[axis]].i
+        array = pb_new_result(out.ndim, dims, out.dtype)
+        xdecref(s.outs[i])
+        s.outs[i] = array
+        s.regs[out.ptr].p = pb_data(array)
+        return array
+
+    cdef ShapeSlot *slot(self, CallState *s) noexcept:
+        cdef int i
+        cdef KeyC *key
+        for i in range(self.n_keys):
+            key = &self.keys[i]
+            if key.axis >= 0:
+                self.key_scratch[i] = pb_dim(s.values[key.row], key.axis)
+            else:
+                self.key_scratch[i] = s.regs[key.reg].i
+        return self.shapes.find(self.key_scratch)
+
+    cdef object serve(self, JitFunction fn, PyObject **args, int mode, int missed, int *status):
+        """The result of a call (status SERVED), or None and why this plan does not take it."""
+        cdef CallState s
+        cdef pb_reg regs[STACK_REGISTERS]
+        cdef PyObject *values[STACK_ROWS]
+        cdef PyObject *outs[STACK_OUTPUTS]
+        cdef const void *pack_pointers[STACK_ROWS]
+        cdef void *room = NULL
+        cdef int i
+        if (self.n_regs > STACK_REGISTERS or self.n_rows > STACK_ROWS or self.n_outputs > STACK_OUTPUTS
+                or self.n_packs > STACK_ROWS):
+            room = malloc(self.n_regs * sizeof(pb_reg)
+                          + (self.n_rows + self.n_outputs + self.n_packs + 1) * sizeof(void *))
+            if room == NULL:
+                raise MemoryError("no memory for a call")
+            s.regs = <pb_reg *>room
+            s.values = <PyObject **>(s.regs + self.n_regs)
+            s.outs = s.values + self.n_rows
+            s.packs = <const void **>(s.outs + self.n_outputs)
+        else:
+            s.regs, s.values, s.outs, s.packs = regs, values, outs, pack_pointers
+        memset(s.values, 0, self.n_rows * sizeof(PyObject *))
+        memset(s.outs, 0, self.n_outputs * sizeof(PyObject *))
+        s.arena.p = NULL
+        s.entry = <PyObject *>self
+        try:
+            return self.serve_in(fn, args, mode, missed, status, &s)
+        finally:
+            pb_arena_give(s.arena)
+            for i in range(self.n_outputs):
+                xdecref(s.outs[i])
+            for i in range(self.n_rows):
+                if self.rows[i].how != HOW_ARG:
+                    xdecref(s.values[i])
+            free(room)
+
+    cdef object serve_in(self, JitFunction fn, PyObject **args, int mode, int missed, int *status, CallState *s):
+        cdef pb_frame *frame = &s.frame
+        cdef pb_bind_fn bind = self.bind
+        cdef pb_run_fn run = self.run
+        cdef const void *plan = self.plan
+        cdef PackC *pack
+        cdef ShapeSlot *slot
+        cdef PyThreadState *saved
+        cdef int64_t need, start = 0
+        cdef int i, failed, chosen = -1
+        cdef bint is_timed, release
+        status[0] = self.replay(fn, args, s.values, mode)
+        if status[0]:
+            return None
+        memcpy(s.regs, self.image, self.n_regs * sizeof(pb_reg))
+        if not self.fill(s):
+            status[0] = MISS_GUARD
+            return None
+        frame.r = s.regs
+        frame.packs = s.packs
+        frame.trap_code = 0
+        frame.trap_pos = -1
+        frame.owner = <void *>s
+        frame.alloc = allocate_late
+        if self.chooser is None:
+            failed = bind(plan, frame)
+            if failed:
+                self.failed_row = -1 - failed
+                status[0] = MISS_GUARD
+                return None
+        else:
+            failed = 0
+            while True:
+                chosen = self.chooser.next(s.regs, chosen + 1)
+                if chosen < 0:
+                    status[0] = MISS_GUARD if failed else MISS_BUCKET
+                    return None
+                failed = self.kernels[chosen].bind(NULL, frame)
+                if failed == 0:
+                    break
+                self.failed_row = -1 - failed
+            run = self.kernels[chosen].run
+            plan = NULL
+        if mode & DRY:
+            return chosen
+        for i in range(self.n_packs):
+            pack = &self.pack_specs[i]
+            if pack.source != pb_data(s.values[pack.row]) or pack.epoch != pack_epoch:
+                pack.data = find_pack(s.values[pack.row], self.library, pack)
+                pack.source, pack.epoch = pb_data(s.values[pack.row]), pack_epoch
+            s.packs[i] = pack.data
+        need = s.regs[self.arena_reg].i
+        if need > fn.peak_arena:
+            fn.peak_arena = need
+        if need > fn.memory_bytes:
+            raise MemoryError(f"{fn.name}: temporaries of this call need {need} bytes, option memory_bytes allows "
+                              f"{fn.memory_bytes}")
+        s.arena = pb_arena_take(need if need > 0 else 64)
+        if s.arena.p == NULL:
+            raise MemoryError(f"{fn.name}: no memory for temporaries of {need} bytes")
+        s.regs[0].p = s.arena.p
+        for i in range(self.n_outputs):
+            if self.outputs[i].early:
+                self.new_output(s, i)
+        slot = self.slot(s)
+        slot.count += 1
+        if missed >= 0:
+            slot.missed += 1
+            slot.reason = missed
+        fn.launched += 1 if chosen >= 0 else self.n_steps
+        is_timed = slot.count <= 2 or slot.count & timing_mask == 0
+        release = slot.last_ns == 0 or slot.last_ns > RELEASE_FROM_NS
+        if is_timed:
+            start = pb_now_ns()
+        if release:
+            saved = PyEval_SaveThread()
+            failed = run(plan, frame)
+            PyEval_RestoreThread(saved)
+        else:
+            failed = run(plan, frame)
+        if is_timed:
+            start = pb_now_ns() - start
+            if release:
+                slot = self.slot(s)  # the table may have grown while the GIL was away
+            slot.last_ns = start
+            slot.total_ns += start
+            slot.timed += 1
+        if failed:
+            if frame.trap_code == PB_TRAP_INTERPRET:
+                status[0] = MISS_INTERPRET
+                return None
+            status[0] = TRAPPED
+            return (frame.trap_code, frame.trap_pos)
+        return self.result.build(s)
+
+    # --- looking at one
+
+    def counts(self):
+        """[(extents, calls, missed, reason, nanoseconds, timed), ...], ascending, and (calls, missed) of other shapes."""
+        return sorted(self.shapes.items()), self.shapes.other()
+
+    def why_not(self):
+        """What the last miss was about: the failed row's path, the guard's text, or ''."""
+        if self.failed_row >= 0:
+            return self.row_tuples[self.failed_row][4]
+        guards = self.spec["guards"]
+        number = -self.failed_row - 2
+        return guards[number] if 0 <= number < len(guards) else ""
+
+    @property
+    def is_prebuilt(self):
+        """Whether kernels of a bundle stand behind it."""
+        return self.chooser is not None
+
+
+cdef int64_t RELEASE_FROM_NS = 5000  # work below this keeps the GIL: letting it go costs more than it gives
+cdef int64_t timing_mask = 63        # one call in 64 is timed
+
+
+def set_timing(every):
+    """Time one call in `every` (a power of two) for each shape."""
+    global timing_mask
+    timing_mask = every - 1

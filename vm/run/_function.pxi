@@ -1,0 +1,421 @@
+# `JitFunction`, the callable that `prebake.jit` returns, and the choice of an engine.
+
+cdef enum:
+    AUTO, PREBUILT, JIT, INTERPRETER, PYTHON
+
+ENGINE_CODES = {"auto": AUTO, "prebuilt": PREBUILT, "jit": JIT, "interpreter": INTERPRETER, "python": PYTHON}
+ENGINE_VAR = _contextvars.ContextVar("prebake_engine", default=-1)
+cdef PyObject *engine_var = <PyObject *>ENGINE_VAR
+cdef int n_engine_contexts = 0
+cdef int forced_engine = -1  # PREBAKE_ENGINE
+
+
+def force_engine(code):
+    """Make an engine (of ENGINE_CODES) the one of every call outside `with engine(...)`; -1: each function's own."""
+    global forced_engine
+    forced_engine = code
+
+
+def engine_contexts(change):
+    """Count open `with engine(...)` blocks: without any, calls do not look at the context variable."""
+    global n_engine_contexts
+    n_engine_contexts += change
+
+
+cdef int context_engine() except -2:
+    cdef PyObject *found = NULL
+    PyContextVar_Get(engine_var, NULL, &found)
+    code = <object>found
+    decref(found)
+    return code
+
+
+cdef PyObject *call_vector(PyObject *callable, PyObject **args, size_t nargsf, PyObject *kwnames) except NULL:
+    cdef JitFunction self = <JitFunction>callable
+    cdef Py_ssize_t n = PyVectorcall_NARGS(nargsf)
+    if kwnames == NULL and n == self.n_positional and self.is_plain:
+        result = self.call(args)
+    else:
+        result = self.call_bound(args, n, kwnames)
+    incref(<PyObject *>result)
+    return <PyObject *>result
+
+
+cdef class JitFunction:
+    """A decorated function. Calls go to a prebuilt kernel, else to a plan made in process, else to the interpreter."""
+
+    cdef dict __dict__
+    cdef object __weakref__
+    cdef vectorcallfunc vector
+    cdef readonly object fn           # the original function
+    cdef readonly str name            # "module:qualname"
+    cdef readonly object _state       # function.FunctionState: whatever is not needed on the fast path
+    cdef tuple param_names, defaults
+    cdef dict kw_defaults
+    cdef int n_params, n_positional, n_positional_only
+    cdef bint is_plain                # every parameter may be given by position
+    cdef bint is_bindable             # no *args, no **kwargs
+    cdef bint is_ready                # bundle looked for, options checked
+    cdef bint keeps_exact
+    cdef list prebuilt, planned       # entries, the last used one first
+    cdef int n_captures
+    cdef PyObject **capture_homes     # dictionary or cell
+    cdef PyObject **capture_names
+    cdef object captures_keepalive
+    cdef int own_engine
+    cdef object shape_check           # callable(args tuple) that raises ValueError, or None
+    cdef uint64_t volatile_args       # arguments that come as ever new read-only arrays: not taken as constants
+    cdef int64_t n_prebuilt, n_planned, n_interpreted, n_python, launched, peak_arena, memory_bytes
+
+    def __cinit__(self):
+        self.vector = <vectorcallfunc><void *>call_vector
+        self.prebuilt, self.planned = [], []
+        self.memory_bytes = <int64_t>1 << 62
+
+    def __init__(self, fn, str name, state):
+        code = fn.__code__
+        self.fn, self.name, self._state = fn, name, state
+        self.n_positional_only = code.co_posonlyargcount
+        self.n_positional = code.co_argcount
+        self.n_params = code.co_argcount + code.co_kwonlyargcount
+        self.param_names = code.co_varnames[:self.n_params]
+        self.is_plain = code.co_kwonlyargcount == 0 and not code.co_flags & 0x0C
+        self.is_bindable = not code.co_flags & 0x0C
+
+    def __dealloc__(self):
+        free(self.capture_homes)
+        free(self.capture_names)
+
+    # --- being a function
+
+    def __get__(self, instance, owner):
+        return self if instance is None else PyMethod_New(self, instance)
+
+    def __repr__(self):
+        return f"<prebake.jit {self.name}>"
+
+    def __reduce__(self):
+        return self._state.reduce()
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __call__(self, *args, **kwargs):
+        return self.call_tuple(args, kwargs)
+
+    @property
+    def bytecode(self):
+        """The `Program` of the function, compiled now if it was not yet. Raises UnsupportedError."""
+        return self._state.program()
+
+    def stats(self):
+        """Counts of calls by engine, kernels launched, peak arena bytes, and the shapes that no bundle covered."""
+        return self._state.stats()
+
+    def explain(self, *args, **kwargs):
+        """Who would serve this call, by which rules, and why not a prebuilt kernel; the function does not run."""
+        return self._state.explain(self.bind(args, kwargs))
+
+    # --- set up by FunctionState
+
+    def _set_captures(self, homes, names):
+        """Where captured values are read: a dictionary or a cell for each capture, and the name there."""
+        cdef int i
+        free(self.capture_homes)
+        free(self.capture_names)
+        self.n_captures = len(homes)
+        self.captures_keepalive = (list(homes), list(names))
+        self.capture_homes = <PyObject **>calloc(max(self.n_captures, 1), sizeof(PyObject *))
+        self.capture_names = <PyObject **>calloc(max(self.n_captures, 1), sizeof(PyObject *))
+        if self.capture_homes == NULL or self.capture_names == NULL:
+            self.n_captures = 0
+            raise MemoryError("no memory for captures")
+        for i in range(self.n_captures):
+            self.capture_homes[i] = <PyObject *>self.captures_keepalive[0][i]
+            self.capture_names[i] = <PyObject *>self.captures_keepalive[1][i]
+
+    def _configure(self, engine, memory_bytes, shape_check):
+        self.own_engine = ENGINE_CODES[engine]
+        self.memory_bytes = <int64_t>1 << 62 if memory_bytes is None else memory_bytes
+        self.shape_check = shape_check
+        self.is_ready = True
+
+    def _unready(self):
+        """Look at options and bundles again at the next call."""
+        self.is_ready = False
+
+    def _entries(self):
+        """(prebuilt, planned) entries, the last used one first."""
+        return list(self.prebuilt), list(self.planned)
+
+    def _set_prebuilt(self, entries):
+        self.prebuilt = list(entries)
+
+    def _add_planned(self, Entry entry, int most):
+        self.planned.insert(0, entry)
+        dropped = self.planned[most:]
+        del self.planned[most:]
+        return dropped
+
+    def _clear(self):
+        """Forget plans and captures (the function is compiled again)."""
+        self.prebuilt, self.planned = [], []
+        self.is_ready = False
+
+    def _mark_volatile(self, int argument):
+        if argument < 64:
+            self.volatile_args |= <uint64_t>1 << argument
+
+    def _is_volatile(self, int argument):
+        return argument < 64 and bool(self.volatile_args >> argument & 1)
+
+    def _counts(self):
+        """(prebuilt, jit, interpreter, python, kernels launched, peak arena bytes)."""
+        return (self.n_prebuilt, self.n_planned, self.n_interpreted, self.n_python, self.launched, self.peak_arena)
+
+    def _count(self, int engine):
+        if engine == INTERPRETER:
+            self.n_interpreted += 1
+        elif engine == PYTHON:
+            self.n_python += 1
+
+    def _engine(self):
+        """Code of the engine that serves a call made now."""
+        return self.engine()
+
+    # --- captures
+
+    cdef PyObject *capture(self, Py_ssize_t i) noexcept:
+        # new reference, or NULL without an exception
+        cdef PyObject *home
+        cdef PyObject *value
+        if i < 0 or i >= self.n_captures:
+            return NULL
+        home = self.capture_homes[i]
+        if PyCell_Check(home):
+            value = PyCell_GET(home)
+        else:
+            value = PyDict_GetItemWithError(home, self.capture_names[i])
+        if value == NULL:
+            PyErr_Clear()
+            return NULL
+        incref(value)
+        return value
+
+    def read_capture(self, int i):
+        """The present value of a captured name. Raises NameError where it has none."""
+        cdef PyObject *value = self.capture(i)
+        if value == NULL:
+            name = self.captures_keepalive[1][i] if 0 <= i < self.n_captures else f"capture {i}"
+            raise NameError(f"name '{name}' is not defined", name=name)
+        result = <object>value
+        decref(value)
+        return result
+
+    # --- calls
+
+    cdef int engine(self) except -2:
+        cdef int code = -1
+        if n_engine_contexts:
+            code = context_engine()
+        if code < 0:
+            code = forced_engine
+        return self.own_engine if code < 0 else code
+
+    cdef object call(self, PyObject **args):
+        # args: one object for each parameter, borrowed
+        cdef int engine, status = 0, why = 0, i, mode, missed
+        cdef Entry entry
+        if not self.is_ready:
+            self._state.prepare()
+        engine = self.engine()
+        if self.shape_check is not None:
+            self.shape_check(self.tuple_of(args))
+        if engine <= JIT:
+            if engine != JIT:
+                for i in range(len(self.prebuilt)):
+                    if i >= len(self.prebuilt):
+                        break
+                    entry = <Entry>self.prebuilt[i]
+                    result = entry.serve(self, args, 0, -1, &status)
+                    if status == SERVED:
+                        self.n_prebuilt += 1
+                        if i:
+                            self.to_front(self.prebuilt, entry)
+                        return result
+                    if status == TRAPPED:
+                        self.n_prebuilt += 1
+                        return self._state.trapped(result, self.tuple_of(args), entry.writes)
+                    if status == MISS_INTERPRET:
+                        return self._state.interpret(self.tuple_of(args), engine, status)
+                    why = max(why, status)
+            if engine != PREBUILT:
+                mode = EXACT if len(self.planned) < 8 else 0
+                missed = why if engine == AUTO else -1
+                for i in range(len(self.planned)):
+                    if i >= len(self.planned):
+                        break
+                    entry = <Entry>self.planned[i]
+                    result = entry.serve(self, args, mode, missed, &status)
+                    if status == SERVED:
+                        self.n_planned += 1
+                        if i:
+                            self.to_front(self.planned, entry)
+                        return result
+                    if status == TRAPPED:
+                        self.n_planned += 1
+                        return self._state.trapped(result, self.tuple_of(args), entry.writes)
+                    if status == MISS_INTERPRET:
+                        return self._state.interpret(self.tuple_of(args), engine, why)
+        elif engine == PYTHON:
+            self.n_python += 1
+            return self.call_original(args)
+        return self._state.miss(self.tuple_of(args), engine, why)
+
+    def _try(self, Entry entry, tuple args, int missed, bint exact):
+        """(status, result) of one entry for a full tuple of arguments; status 0: it served the call."""
+        cdef int status = 0
+        cdef PyObject *slots[256]
+        self.check_count(args)
+        for i in range(len(args)):
+            slots[i] = PyTuple_GET_ITEM(<PyObject *>args, i)
+        result = entry.serve(self, slots, EXACT if exact else 0, missed, &status)
+        if status == SERVED:
+            if entry.is_prebuilt:
+                self.n_prebuilt += 1
+            else:
+                self.n_planned += 1
+        return status, result
+
+    def _probe(self, Entry entry, tuple args, bint exact):
+        """(status, number of the kernel) without running anything."""
+        cdef int status = 0
+        cdef PyObject *slots[256]
+        self.check_count(args)
+        for i in range(len(args)):
+            slots[i] = PyTuple_GET_ITEM(<PyObject *>args, i)
+        result = entry.serve(self, slots, DRY | (EXACT if exact else 0), -1, &status)
+        return status, result
+
+    cdef int check_count(self, tuple args) except -1:
+        if len(args) != self.n_params:
+            raise TypeError(f"{self.name} has {self.n_params} parameters, got {len(args)} values")
+        return 0
+
+    cdef int to_front(self, list entries, Entry entry) except -1:
+        if entry in entries:
+            entries.remove(entry)
+            entries.insert(0, entry)
+        return 0
+
+    cdef tuple tuple_of(self, PyObject **args):
+        return tuple([<object>args[i] for i in range(self.n_params)])
+
+    cdef object call_original(self, PyObject **args):
+        cdef int i
+        if self.is_plain:
+            return self.fn(*self.tuple_of(args))
+        values = self.tuple_of(args)
+        return self.fn(*values[:self.n_positional],
+                       **{self.param_names[i]: values[i] for i in range(self.n_positional, self.n_params)})
+
+    cdef object call_bound(self, PyObject **args, Py_ssize_t n, PyObject *kwnames):
+        # keywords, defaults, wrong counts
+        cdef PyObject *slots[256]
+        cdef Py_ssize_t i, j, n_keywords = 0
+        if self.n_params > 256 or not self.is_bindable or n > self.n_positional:
+            return self.call_unpacked(args, n, kwnames)
+        for i in range(self.n_params):
+            slots[i] = args[i] if i < n else NULL
+        if kwnames != NULL:
+            names = <tuple>kwnames
+            n_keywords = len(names)
+            for i in range(n_keywords):
+                for j in range(self.n_positional_only, self.n_params):
+                    if names[i] == self.param_names[j]:
+                        break
+                else:
+                    return self.call_unpacked(args, n, kwnames)
+                if slots[j] != NULL:
+                    return self.call_unpacked(args, n, kwnames)
+                slots[j] = args[n + i]
+        defaults = self.fn.__defaults__ or ()
+        keyword_defaults = self.fn.__kwdefaults__ or {}
+        for i in range(self.n_params):
+            if slots[i] == NULL:
+                if i < self.n_positional:
+                    j = i - (self.n_positional - len(defaults))
+                    if j < 0:
+                        return self.call_unpacked(args, n, kwnames)
+                    slots[i] = PyTuple_GET_ITEM(<PyObject *>defaults, j)
+                else:
+                    value = keyword_defaults.get(self.param_names[i], self)
+                    if value is self:
+                        return self.call_unpacked(args, n, kwnames)
+                    slots[i] = <PyObject *>value
+        return self.call(slots)
+
+    cdef object call_unpacked(self, PyObject **args, Py_ssize_t n, PyObject *kwnames):
+        cdef Py_ssize_t i
+        keywords = {}
+        if kwnames != NULL:
+            names = <tuple>kwnames
+            keywords = {names[i]: <object>args[n + i] for i in range(len(names))}
+        return self.call_tuple(tuple([<object>args[i] for i in range(n)]), keywords)
+
+    def bind(self, args, kwargs):
+        """One value for each parameter. Raises Python's own TypeError where they do not fit."""
+        values = self.try_bind(args, kwargs)
+        if values is None:
+            import inspect
+            inspect.signature(self.fn).bind(*args, **kwargs)
+            raise TypeError(f"{self.name} takes *args or **kwargs, which prebake does not compile")
+        return values
+
+    cdef object try_bind(self, args, kwargs):
+        # one value for each parameter, or None
+        if not self.is_bindable or len(args) > self.n_positional:
+            return None
+        values = list(args)
+        used = 0
+        defaults = self.fn.__defaults__ or ()
+        for i in range(len(args), self.n_params):
+            name = self.param_names[i]
+            if i >= self.n_positional_only and name in kwargs:
+                values.append(kwargs[name])
+                used += 1
+            elif i < self.n_positional:
+                j = i - (self.n_positional - len(defaults))
+                if j < 0:
+                    return None
+                values.append(defaults[j])
+            else:
+                found = (self.fn.__kwdefaults__ or {}).get(name, self)
+                if found is self:
+                    return None
+                values.append(found)
+        return tuple(values) if used == len(kwargs) else None
+
+    cdef object call_tuple(self, args, kwargs):
+        cdef PyObject *slots[256]
+        cdef Py_ssize_t i
+        if not self.is_bindable:
+            return self._state.unbindable(args, kwargs)
+        values = self.try_bind(args, kwargs)
+        if values is None or self.n_params > 256:
+            # Python says itself what is wrong with the arguments; the body does not start
+            return self.fn(*args, **kwargs)
+        for i in range(self.n_params):
+            slots[i] = PyTuple_GET_ITEM(<PyObject *>values, i)
+        return self.call(slots)
+
+
+def _enable_vectorcall():
+    cdef JitFunction sample = JitFunction.__new__(JitFunction)
+    pb_enable_vectorcall(<PyTypeObject *>JitFunction, <char *>&sample.vector - <char *><PyObject *>sample)
+
+
+_enable_vectorcall()

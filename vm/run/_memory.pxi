@@ -1,0 +1,211 @@
+# Frozen buffers and packed operands.
+
+cdef extern from "sys/mman.h" nogil:
+    void *mmap(void *, size_t, int, int, int, int64_t)
+    int munmap(void *, size_t)
+    int madvise(void *, size_t, int)
+    int mprotect(void *, size_t, int)
+    enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_SHARED, MADV_DONTNEED
+    void *MAP_FAILED
+
+cdef extern from "stdlib.h" nogil:
+    void *aligned_alloc(size_t, size_t)
+
+
+cdef class Frozen:
+    """Bytes that cannot change: a read-only buffer, 64-byte aligned, that arrays are made over.
+
+    Made from any buffer, whose bytes are copied. file: descriptor of a file that already holds the bytes; then they are mapped
+    instead, and `let_go` may return their pages to the system until somebody reads them.
+    """
+
+    cdef void *data
+    cdef size_t size
+    cdef bint mapped
+    cdef object __weakref__
+
+    def __cinit__(self, source, int file=-1):
+        cdef Py_buffer view
+        PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)
+        try:
+            self.size = view.len
+            if file >= 0 and self.size:
+                self.data = mmap(NULL, self.size, PROT_READ, MAP_SHARED, file, 0)
+                if self.data == MAP_FAILED:
+                    self.data = NULL
+                    raise OSError("cannot map the frozen array's file")
+                self.mapped = True
+                return
+            self.data = aligned_alloc(64, (self.size + 127) & ~<size_t>63)
+            if self.data == NULL:
+                raise MemoryError(f"cannot freeze {self.size} bytes")
+            memcpy(self.data, view.buf, self.size)
+        finally:
+            PyBuffer_Release(&view)
+
+    def __dealloc__(self):
+        if self.data != NULL:
+            if self.mapped:
+                munmap(self.data, self.size)
+            else:
+                free(self.data)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 1, flags)
+
+    def __len__(self):
+        return self.size
+
+    def let_go(self):
+        """Return the pages of a mapped buffer to the system; reading brings them back from the file."""
+        if self.mapped:
+            madvise(self.data, self.size, MADV_DONTNEED)
+        return self.mapped
+
+    def __reduce__(self):
+        return (_thaw, (bytes(self),))
+
+
+def _thaw(data):
+    return Frozen(data)
+
+
+def freeze_array(array, int file=-1):
+    """A read-only copy over a `Frozen` buffer; array must be C-contiguous (any shape) with a plain dtype."""
+    import numpy
+
+    frozen = Frozen(memoryview(array).cast("B") if array.size else b"", file)
+    return numpy.ndarray(array.shape, array.dtype, frozen if array.size else Frozen(bytes(array.itemsize)))
+
+
+cdef bint is_constant(PyObject *array):
+    # signature.is_constant, in C: read-only down to the base
+    cdef PyObject *base
+    cdef Py_buffer view
+    cdef bint fixed
+    while True:
+        if pb_flags(array) & NPY_ARRAY_WRITEABLE:
+            return False
+        base = pb_base(array)
+        if base == NULL or Py_TYPE(<object>base) == <PyTypeObject *>Frozen:
+            return True
+        if not pb_is_array_like(base):
+            break
+        array = base
+    try:
+        PyObject_GetBuffer(<object>base, &view, PyBUF_SIMPLE)
+    except (TypeError, BufferError, ValueError):
+        return False
+    fixed = view.readonly
+    PyBuffer_Release(&view)
+    return fixed
+
+
+# --- packs ------------------------------------------------------------------------------------------------------------
+# A pack belongs to the memory that it was made from: the object at the end of the array's chain of bases. When that
+# object dies, a weak reference drops the pack and raises the epoch, so that no plan goes on using the address it remembers.
+
+cdef class Pack:
+    """A constant operand in a library's panel layout, 64-byte aligned."""
+
+    cdef void *data
+    cdef readonly size_t size
+    cdef object owner  # weak reference that drops this pack
+
+    def __dealloc__(self):
+        free(self.data)
+
+
+class _OwnerRef(_weakref.ref):
+    # a weak reference that knows its packs after its object is gone
+    __slots__ = ("address", "keys")
+
+
+cdef dict packs = {}
+cdef dict owners = {}  # id of an owner -> _OwnerRef
+cdef int64_t pack_epoch = 1
+
+
+def _drop_packs(reference):
+    global pack_epoch
+    pack_epoch += 1
+    if owners.get(reference.address) is reference:
+        del owners[reference.address]
+    for key in reference.keys:
+        packs.pop(key, None)
+
+
+def pack_stats():
+    """(packs alive, their bytes)."""
+    return len(packs), sum((<Pack>p).size for p in packs.values())
+
+
+cdef object owner_of(PyObject *array):
+    # whoever holds the array's memory: the end of the chain of bases that can be referenced weakly
+    cdef PyObject *base
+    while True:
+        base = pb_base(array)
+        if base == NULL:
+            break
+        if not pb_is_array_like(base):
+            try:
+                _weakref.ref(<object>base)
+            except TypeError:
+                break  # bytes and the like: while this array lives, they do
+            return <object>base
+        array = base
+    return <object>array
+
+
+cdef void *find_pack(PyObject *array, const pb_library *library, PackC *spec) except NULL:
+    # the packed operand for an array that cannot change, made at its first use
+    cdef char *source = pb_data(array) + spec.offset
+    cdef Pack pack
+    cdef int64_t size
+    key = (<size_t>source, spec.dtype, spec.k, spec.n, spec.row_stride, spec.col_stride, <bytes>library.layout)
+    found = packs.get(key)
+    if found is not None:
+        return (<Pack>found).data
+    size = library.pack_bytes(spec.dtype, spec.k, spec.n)
+    pack = Pack.__new__(Pack)
+    pack.data = aligned_alloc(64, (size + 127) & ~<size_t>63)
+    if pack.data == NULL:
+        raise MemoryError(f"cannot pack a constant operand of {spec.k} x {spec.n} ({size} bytes)")
+    pack.size = size
+    library.pack(spec.dtype, spec.k, spec.n, source, spec.row_stride, spec.col_stride, pack.data)
+    owner = owner_of(array)
+    reference = owners.get(id(owner))
+    if reference is None or reference() is not owner:
+        reference = owners[id(owner)] = _OwnerRef(owner, _drop_packs)
+        reference.address, reference.keys = id(owner), []
+    reference.keys.append(key)
+    packs[key] = pack
+    if type(owner) is Frozen:
+        (<Frozen>owner).let_go()
+    return pack.data
+
+
+# --- settings -----------------------------------------------------------------------------------------------------------
+
+def set_result_pool(size_bytes):
+    """Keep at most this many bytes of dropped results for the next ones."""
+    pb_pool_trim(size_bytes)
+
+
+def result_pool_bytes():
+    """Bytes kept for results at this moment."""
+    return pb_pool_held
+
+
+def clear_memory():
+    """Give arenas and pooled results back to the system."""
+    cdef size_t none = 0
+    pb_arena_clear()
+    from ..options import effective
+    pb_pool_trim(none)
+    pb_pool_trim(effective({})["result_pool_bytes"])
+
+
+def changing_view(array):
+    """A view of a read-only array that claims to be writable, for the planner's eyes: not to be taken as a constant."""
+    return pb_changing_view(<PyObject *>array)

@@ -1,0 +1,409 @@
+"""Bundles: where they lie, whether they fit this machine and this source, and what they hold for a function.
+
+Nothing of a bundle is loaded before its stamp and the digests of its files are checked. A bundle that does not fit
+is refused with one warning that names the field; its functions are then served by the JIT (option `strict`: BundleError).
+The manifest's form is in `manifest.py`; here it stays a dictionary, to keep start-up small.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from _blake2 import blake2b
+from typing import Any
+
+from .. import flags
+from ..errors import BundleError
+from ..version import BUNDLE_FORMAT, MSBC_VERSION, VERSION
+from . import _dispatch
+from .names import module_file
+
+MANIFEST = "manifest.json"
+FOLDER = "__prebake__"
+
+# The stamp: what a bundle was built for, and how that compares with what is here.
+#   equal: must be the same; ignore: shown by `explain` and `ready` only
+STAMP_FIELDS: dict[str, str] = {
+    "bundle_format": "equal",
+    "prebake_version": "equal",
+    "msbc_version": "equal",
+    "abi_version": "equal",
+    "platform": "equal",
+    "compiler": "ignore",
+}
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")
+_DIGEST_LINE = re.compile(rb'\{"digest": "([0-9a-f]{64})",\n')
+_BIGGEST = 256 << 20  # no manifest is larger than this
+
+
+def file_digest(data: bytes) -> str:
+    """64 hexadecimal digits over a file's bytes."""
+    return blake2b(data, digest_size=32).hexdigest()
+
+
+def host_stamp() -> dict[str, Any]:
+    """The stamp of a bundle that would be built here and now (`compiler` is the build's to fill in)."""
+    return {"bundle_format": BUNDLE_FORMAT, "prebake_version": VERSION, "msbc_version": MSBC_VERSION,
+            "abi_version": _dispatch.ABI_VERSION, "platform": platform_tag(), "compiler": ""}
+
+
+def platform_tag() -> str:
+    """Operating system, machine and byte order: 'linux-x86_64-little'."""
+    return f"{sys.platform}-{os.uname().machine}-{sys.byteorder}"
+
+
+def usable_levels() -> list[str]:
+    """CPU levels whose code may run here, the best one first; PREBAKE_CPU lowers the ceiling."""
+    from ...templates.levels import runnable_levels
+
+    return [level.target for level in runnable_levels()]
+
+
+class Bundle:
+    """A bundle folder that was looked at. accepted: its kernels are used; else `error` says why not.
+
+    functions: qualified names that it holds. level: CPU level of the shared object in use.
+    """
+
+    def __init__(self, path: str, effect: str = "its functions use the JIT") -> None:
+        self.path = os.path.abspath(path)
+        self.name = os.path.basename(self.path)
+        self.error: BundleError | None = None
+        self.level = ""
+        self.stamp: dict[str, Any] = {}
+        self.records: dict[str, Any] = {}
+        self.table: Any = None  # capsule "prebake.kernels"
+        self.refused: dict[str, str] = {}  # function -> reason, of those that were asked for and did not fit
+        self._effect = effect
+        try:
+            self._load()
+        except BundleError as error:
+            self.error = error
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the bundle passed every check and is in use."""
+        return self.error is None
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Qualified names of the functions that it holds, sorted."""
+        return tuple(sorted(self.records))
+
+    @property
+    def reason(self) -> str:
+        """Why calls miss because of this bundle: '' or one of the reasons."""
+        return self.error.reason if self.error is not None else ""
+
+    def __repr__(self) -> str:
+        state = f"level {self.level}, {len(self.records)} functions" if self.accepted else f"refused: {self.reason}"
+        return f"<prebake.Bundle {self.path!r} {state}>"
+
+    # --- loading
+
+    def _refuse(self, field: str, built: object, here: object, fix: str, reason: str = "STALE_STAMP") -> BundleError:
+        return BundleError(self.name, field=field, built=built, here=here, effect=self._effect, fix=fix, reason=reason)
+
+    def _read(self, name: object, field: str) -> bytes:
+        """The bytes of a file of the bundle; only plain names are looked for."""
+        if not isinstance(name, str) or not _PLAIN_NAME.match(name):
+            raise self._refuse(field, f"file name {name!r}", "plain names only", _REBUILD)
+        path = os.path.join(self.path, name)
+        try:
+            if os.path.getsize(path) > _BIGGEST:
+                raise self._refuse(field, name, "a file beyond 256 MB", _REBUILD)
+            with open(path, "rb") as file:
+                return file.read()
+        except OSError as error:
+            raise self._refuse(field, name, error.strerror or str(error), _REBUILD) from None
+
+    def _load(self) -> None:
+        data = self._read(MANIFEST, "manifest")
+        try:
+            manifest = parse_json(data)
+            self.stamp = dict(manifest["stamp"])
+            targets, records = dict(manifest["targets"]), dict(manifest["functions"])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._refuse("manifest", "a JSON object with stamp, targets, functions",
+                               f"{type(error).__name__}: {error}", _REBUILD) from None
+        self._check_stamp()
+        line = _DIGEST_LINE.match(data)
+        if line is None or file_digest(data[line.end():]).encode() != line[1]:
+            raise self._refuse("manifest digest", line[1].decode()[:16] if line else "a digest on the first line",
+                               file_digest(data[line.end() if line else 0:])[:16], _REBUILD)
+        level, target = self._choose_target(targets)
+        try:
+            shared, expected = target["file"], target["digest"]
+            files = [(record["msbc"], record["msbc_digest"], f"functions.{name}.msbc")
+                     for name, record in records.items()]
+        except (KeyError, TypeError) as error:
+            raise self._refuse("manifest", "files with digests", f"{type(error).__name__}: {error}", _REBUILD) from None
+        for name, digest, field in [(shared, expected, f"targets.{level}"), *files]:
+            found = file_digest(self._read(name, field))
+            if found != digest:
+                raise self._refuse(f"{field} digest", f"{name} {str(digest)[:16]}", found[:16], _REBUILD)
+        self.table = self._load_library(shared, level)
+        self.level, self.records = level, records
+
+    def _check_stamp(self) -> None:
+        here = host_stamp()
+        for field, rule in STAMP_FIELDS.items():
+            if rule == "equal" and self.stamp.get(field) != here[field]:
+                raise self._refuse(field, self.stamp.get(field), here[field], _REBUILD)
+        unknown = sorted(set(self.stamp) - set(STAMP_FIELDS))
+        if unknown:
+            raise self._refuse(unknown[0], self.stamp[unknown[0]], "no such field", _REBUILD)
+
+    def _choose_target(self, targets: dict[str, Any]) -> tuple[str, Any]:
+        usable = usable_levels()
+        for level in usable:
+            if level in targets:
+                return level, targets[level]
+        raise self._refuse("cpu_level", ", ".join(sorted(map(str, targets))) or "no target", usable[0] if usable else "none",
+                           f"prebake build --targets {usable[0] if usable else 'generic'}", "CPU_LEVEL")
+
+    def _load_library(self, name: str, level: str) -> Any:
+        from importlib.machinery import ExtensionFileLoader
+        from importlib.util import module_from_spec, spec_from_loader
+
+        # the extension's own name is the file name's first part; loading one file twice is not possible
+        path = os.path.realpath(os.path.join(self.path, name))
+        known = _libraries.get(path)
+        if known is None:
+            try:
+                loader = ExtensionFileLoader(name.partition(".")[0], path)
+                spec = spec_from_loader(loader.name, loader)
+                module = module_from_spec(spec)  # type: ignore[arg-type]
+                loader.exec_module(module)
+                known = _libraries[path] = (module, module.table)
+            except (ImportError, AttributeError, OSError) as error:
+                raise self._refuse(f"targets.{level}", name, f"{type(error).__name__}: {error}", _REBUILD) from None
+        return known[1]
+
+    # --- for one function
+
+    def check_fresh(self, name: str, own_file: str | None) -> None:
+        """Nothing when the sources of a function are what they were, or are not here. Raises BundleError.
+
+        own_file: where the decorated function's code came from.
+        """
+        record = self.records[name]
+        for source in record["sources"]:
+            file = module_file(source["module"], source["file"])
+            if file is None and own_file is not None and os.path.basename(own_file) == source["file"] \
+                    and name.startswith(source["module"] + ":") and os.path.isfile(own_file):
+                file = own_file
+            if file is None or _is_fresh(file, source):
+                continue
+            what = f"{source['module']}:{source['qualname']}"
+            raise BundleError(self.name, field="source", built=f"{what}, digest {source['digest'][:16]}",
+                              here=f"another text in {os.path.basename(file)}", effect=f"calls to '{name}' use the JIT",
+                              fix="record, plan and build again (prebake build reports stale sources)",
+                              reason="STALE_SOURCE")
+
+    def program_bytes(self, name: str) -> bytes:
+        """The `.msbc` of a function, checked against its digest. Raises BundleError."""
+        record = self.records[name]
+        data = self._read(record["msbc"], f"functions.{name}.msbc")
+        if file_digest(data) != record["msbc_digest"]:
+            raise self._refuse(f"functions.{name}.msbc digest", record["msbc_digest"][:16], file_digest(data)[:16], _REBUILD)
+        return data
+
+    def entries(self, name: str, max_shapes: int) -> list[Any]:
+        """The plans of a function, ready to serve. Raises BundleError for a record that is none."""
+        made = []
+        try:
+            for plan in self.records[name]["plans"]:
+                rows = tuple([_dispatch.row_of_json(row) for row in plan["rows"]])
+                entry = _dispatch.Entry(rows, plan["code"], max_shapes)
+                count = entry.use_kernels(self.table, [(k["kernel"], k["bucket"]) for k in plan["kernels"]])
+                if count:
+                    entry.note = {k["kernel"]: k.get("gain", 0.0) for k in plan["kernels"]}
+                    made.append(entry)
+        except (KeyError, ValueError, TypeError, IndexError, OverflowError, AttributeError) as error:
+            raise self._refuse(f"functions.{name}.plans", "plans of this format", f"{type(error).__name__}: {error}",
+                               _REBUILD) from None
+        return made
+
+
+_REBUILD = "prebake build BUCKETS.yaml -o BUNDLE"
+_libraries: dict[str, tuple[Any, Any]] = {}
+_fresh_files: dict[str, tuple[tuple[int, int], str, str | None]] = {}
+
+
+def _is_fresh(path: str, source: dict[str, Any]) -> bool:
+    """Whether a source file still holds the function: by the whole file's digest, else by the function's own."""
+    try:
+        status = os.stat(path)
+        known = _fresh_files.get(path)
+        if known is None or known[0] != (status.st_mtime_ns, status.st_size):
+            with open(path, "rb") as file:
+                data = file.read()
+            known = _fresh_files[path] = ((status.st_mtime_ns, status.st_size), file_digest(data), None)
+        if source["file_digest"] and known[1] == source["file_digest"]:
+            return True
+        from ..lang.source import function_digests
+
+        with open(path, encoding="utf-8") as text:
+            return source["digest"] in function_digests(text.read(), source["qualname"])
+    except (OSError, SyntaxError, ValueError):
+        return False
+
+
+def parse_json(data: bytes) -> Any:
+    """The value of a JSON text, through CPython's scanner alone (importing `json` costs more than a manifest)."""
+    text = data.decode("utf-8")
+    try:
+        from _json import make_scanner
+    except ImportError:
+        import json
+
+        return json.loads(text)
+
+    class Context:
+        strict = True
+        object_hook = object_pairs_hook = None
+        parse_float, parse_int = float, int
+        parse_constant = staticmethod({"NaN": float("nan"), "Infinity": float("inf"),
+                                       "-Infinity": float("-inf")}.__getitem__)
+        memo: dict[str, str] = {}  # noqa: RUF012 - the scanner's own
+
+    text = text.strip()
+    try:
+        value, end = make_scanner(Context)(text, 0)
+    except StopIteration:
+        raise ValueError("no JSON value") from None
+    if end != len(text):
+        raise ValueError(f"text after the JSON value at {end}")
+    return value
+
+
+# --- finding them ------------------------------------------------------------------------------------------------------
+
+_loaded: dict[str, Bundle] = {}      # real path -> bundle
+_by_function: dict[str, Bundle] = {}  # of `load_bundle`: these come first
+_searched: dict[str, tuple[str, ...]] = {}  # folder -> bundle paths found there
+_changed: list[Any] = []
+
+
+def on_change(listener: Any) -> None:
+    """Call `listener()` when a bundle was loaded by hand."""
+    _changed.append(listener)
+
+
+def open_bundle(path: str) -> Bundle:
+    """The bundle of a folder, looked at once per process; a refused one warns once (option `strict`: raises)."""
+    key = os.path.realpath(path)
+    bundle = _loaded.get(key)
+    if bundle is None:
+        bundle = _loaded[key] = Bundle(path)
+        if bundle.error is None:
+            _log(f"bundle {bundle.name}: {len(bundle.records)} functions, level {bundle.level}")
+    if bundle.error is not None:
+        report(bundle.error)
+    return bundle
+
+
+def load_bundle(path: str | os.PathLike[str]) -> Bundle:
+    """The bundle of a folder; its functions are served from it from now on, before any found beside their package.
+
+    A bundle that does not fit warns and has `.error` (option `strict`: BundleError is raised).
+    """
+    folder = os.fspath(path)
+    key = os.path.realpath(folder)
+    if key in _loaded and not _loaded[key].accepted:
+        del _loaded[key]  # it may have been mended
+    bundle = open_bundle(folder)
+    for name in bundle.records:
+        _by_function[name] = bundle
+    for listener in _changed:
+        listener()
+    return bundle
+
+
+_reported: set[str] = set()
+
+
+def report(error: BundleError) -> None:
+    """Warn once about a bundle that does not fit. Raises it under option `strict`."""
+    from ..options import effective
+
+    if effective({})["strict"] or flags.is_on("PREBAKE_STRICT"):
+        raise error
+    text = str(error)
+    if text not in _reported:
+        _reported.add(text)
+        _log(text.replace("\n", "; "))
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+
+
+def find_bundle(name: str, own_file: str | None) -> tuple[Bundle | None, str]:
+    """(bundle that holds a function and fits it, '') or (None, reason).
+
+    own_file: file of the decorated function; bundles are looked for in `__prebake__` beside it and in the packages around it.
+    """
+    if not flags.is_on("PREBAKE_BUNDLES"):
+        return None, "BUNDLES_OFF"
+    reason = "NO_BUNDLE"
+    candidates = [_by_function[name]] if name in _by_function else []
+    if own_file:
+        candidates += [open_bundle(path) for path in bundles_beside(own_file)]
+    for bundle in candidates:
+        if not bundle.accepted:
+            reason = bundle.reason
+        elif name in bundle.records:
+            try:
+                bundle.check_fresh(name, own_file)
+            except BundleError as error:
+                bundle.refused[name] = error.reason
+                report(error)
+                reason = error.reason
+                continue
+            except (KeyError, TypeError, AttributeError) as error:
+                report(bundle._refuse(f"functions.{name}.sources", "sources of this format",
+                                      f"{type(error).__name__}: {error}", _REBUILD))
+                reason = "STALE_STAMP"
+                continue
+            return bundle, ""
+    return None, reason
+
+
+def bundles_beside(file: str) -> tuple[str, ...]:
+    """Paths of the bundles in the `__prebake__` folders beside a file and in the packages around it."""
+    folder = os.path.dirname(os.path.abspath(file))
+    found: list[str] = []
+    while True:
+        if folder not in _searched:
+            _searched[folder] = _bundles_in(os.path.join(folder, FOLDER))
+        found += _searched[folder]
+        parent = os.path.dirname(folder)
+        is_package = os.path.isfile(os.path.join(folder, "__init__.py"))
+        if parent == folder or not (is_package or not os.path.isdir(folder)):
+            return tuple(found)
+        folder = parent
+
+
+def _bundles_in(place: str) -> tuple[str, ...]:
+    try:
+        names = sorted(os.listdir(place))
+    except OSError:
+        return ()
+    if MANIFEST in names:
+        return (place,)
+    return tuple(os.path.join(place, name) for name in names if os.path.isfile(os.path.join(place, name, MANIFEST)))
+
+
+def ready() -> list[dict[str, Any]]:
+    """One row for each bundle that was looked at: path, accepted, level, functions, and why it or a function was refused."""
+    return [{"path": bundle.path, "accepted": bundle.accepted, "level": bundle.level,
+             "functions": list(bundle.functions), "reason": bundle.reason,
+             "message": "" if bundle.error is None else str(bundle.error), "refused": dict(bundle.refused)}
+            for bundle in _loaded.values()]
+
+
+def _log(line: str) -> None:
+    from .log import log
+
+    log(line)

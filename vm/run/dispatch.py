@@ -1,0 +1,133 @@
+"""`jit`, `engine`, `trace`, `warmup`: what a user calls to compile functions and to choose who serves their calls.
+
+The order of a call: prebuilt kernel, then a plan made in process, then the interpreter; each step down has a reason.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any
+
+from .. import flags, options
+from ..errors import ConfigError
+from . import _dispatch, bundle, function
+
+JitFunction = _dispatch.JitFunction
+
+
+def jit(fn: Any = None, *, shapes: Mapping[str, str] | None = None, options: Mapping[str, object] | None = None,
+        fallback: str = "error", threads: int | None = None, tier_up: bool = False) -> Any:
+    """The function, compiled at its first call (or when `.bytecode` is read) and served from kernels after that.
+
+    shapes: names and relations of extents, {"x": "b d", "w": "d//2 k"}; every call checks them (ValueError).
+    options: see `vm/options.py`. fallback: 'python' runs the original function where it is not supported, instead of
+    UnsupportedError. Decorating never fails: what is wrong is raised at the first call.
+    """
+    def decorate(target: Any) -> Any:
+        if isinstance(target, JitFunction):
+            return target
+        if isinstance(target, (staticmethod, classmethod)):
+            return type(target)(decorate(target.__func__))
+        plain = target
+        if not isinstance(plain, FunctionType):
+            plain = getattr(target, "__wrapped__", None)
+            if not isinstance(plain, FunctionType):
+                raise TypeError(f"jit takes a Python function, found {type(target).__name__}")
+        state = function.FunctionState(plain, shapes, options, fallback, threads, tier_up)
+        return update_wrapper(state.function, plain)
+
+    return decorate if fn is None else decorate(fn)
+
+
+@contextmanager
+def engine(name: str) -> Iterator[None]:
+    """Calls inside the block, in this thread or task, are served by one engine.
+
+    name: 'python' runs the original functions, 'interpreter' the bytecode, 'jit' plans made in process, 'prebuilt' kernels
+    of bundles (PrebakeError on a miss), 'auto' the usual order.
+    """
+    token = _dispatch.ENGINE_VAR.set(engine_code(name))
+    _dispatch.engine_contexts(1)
+    try:
+        yield
+    finally:
+        _dispatch.engine_contexts(-1)
+        _dispatch.ENGINE_VAR.reset(token)
+
+
+def engine_code(name: str) -> int:
+    """Number of an engine. Raises ConfigError with a suggestion."""
+    code = _dispatch.ENGINE_CODES.get(name)
+    if code is None:
+        raise ConfigError(f"unknown engine {name!r}", key="engine", hint=options.suggest(str(name), options.ENGINES)
+                          or "engines are " + ", ".join(options.ENGINES))
+    return code
+
+
+_hook: ContextVar[Callable | None] = ContextVar("prebake_trace", default=None)
+
+
+@contextmanager
+def trace(hook: Callable[[Any, int, list], None] | None = None) -> Iterator[list[tuple[str, int]]]:
+    """Calls inside the block step through the interpreter; `hook(program, index, registers)` runs before each instruction.
+
+    Yields the list of (function name, instruction index) stepped through; with a hook of the user's own it stays empty.
+    """
+    steps: list[tuple[str, int]] = []
+    token = _hook.set(hook or (lambda program, index, registers: steps.append((program.name, index))))
+    try:
+        with engine("interpreter"):
+            yield steps
+    finally:
+        _hook.reset(token)
+
+
+function.trace_hook = _hook.get
+
+
+def warmup(*functions: Any) -> list[dict[str, Any]]:
+    """Map, check and bind the bundles of decorated functions before the first request; all functions without arguments.
+
+    Returns one row for each function: name, number of prebuilt plans, reason where there are none.
+    """
+    chosen = [f._state for f in functions] if functions else sorted(function.states, key=lambda s: s.function.name)
+    rows = []
+    for state in chosen:
+        state.prepare()
+        prebuilt, _ = state.function._entries()
+        rows.append({"function": state.function.name, "plans": len(prebuilt),
+                     "reason": "" if prebuilt else state.bundle_reason})
+    return rows
+
+
+def _apply_configuration() -> None:
+    settings = options.effective({})
+    _dispatch.set_result_pool(settings["result_pool_bytes"])
+    for state in list(function.states):
+        state.function._unready()
+
+
+def _after_fork() -> None:
+    for state in list(function.states):
+        state.reset_after_fork()
+
+
+def _start() -> None:
+    name = flags.read("PREBAKE_ENGINE")
+    if name != "auto":
+        _dispatch.force_engine(engine_code(name))
+    options.on_configure(_apply_configuration)
+    bundle.on_change(lambda: [state.function._unready() for state in list(function.states)])
+    os.register_at_fork(after_in_child=_after_fork)
+    if flags.read("PREBAKE_PROFILE"):
+        from . import recorder
+
+        recorder.start_from_environment()
+
+
+_start()

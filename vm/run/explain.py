@@ -1,0 +1,121 @@
+"""`fn.explain(*args)`: who would serve a call, by which rules, why not a prebuilt kernel, and what would change that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import PrebakeError, UnsupportedError
+from . import _dispatch
+from .stats import buckets, nearest_bucket, symbol_names
+
+
+class Explanation:
+    """Who serves a call. `str()` is for reading.
+
+    engine: 'prebuilt', 'jit', 'interpreter' or 'python'. reason: why it is not prebuilt ('' when it is). nearest: the bucket
+    that misses by least. rules: fusions that fired, with their notes. yaml: the bucket line that would cover the shape.
+    """
+
+    def __init__(self, function: str, engine: str, reason: str, nearest: dict[str, Any] | None, rules: list[str],
+                 yaml: str, kernel: str, detail: str, shape: dict[str, int]) -> None:
+        self.function, self.engine, self.reason, self.nearest = function, engine, reason, nearest
+        self.rules, self.yaml, self.kernel, self.detail, self.shape = rules, yaml, kernel, detail, shape
+
+    def __str__(self) -> str:
+        lines = [f"{self.function}", f"  shape     {_bucket_text(self.shape)}", f"  engine    {self.engine}"]
+        if self.kernel:
+            lines.append(f"  kernel    {self.kernel}")
+        if self.reason:
+            lines.append(f"  reason    {self.reason}")
+        if self.detail:
+            lines.append(f"  because   {self.detail}")
+        if self.nearest is not None:
+            lines.append(f"  nearest   {_bucket_text(self.nearest)}")
+        lines += [f"  rule      {rule}" for rule in self.rules]
+        if self.yaml:
+            lines.append(f"  fix       {self.yaml}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"<prebake.Explanation {self.function} {self.engine} {self.reason}>"
+
+
+def explain_call(state: Any, args: tuple) -> Explanation:
+    """What would serve these arguments. A plan is made where none is there yet; the function does not run."""
+    state.prepare()
+    function = state.function
+    names = symbol_names(state)
+    engine = function._engine()
+    prebuilt, planned = function._entries()
+    why, detail = 0, ""
+    if engine in (_dispatch.ENGINE_CODES["auto"], _dispatch.ENGINE_CODES["prebuilt"]):
+        for entry in prebuilt:
+            status, kernel = function._probe(entry, args, False)
+            if status == 0:
+                shape = _shape(entry, args, names, state)
+                return Explanation(function.name, "prebuilt", "", None, [], "", entry.kernel_names[kernel],
+                                   _bucket_text(entry.buckets[kernel]), shape)
+            if status >= why:
+                why, detail = status, entry.why_not() if status != 4 else ""
+    reason = state.reason_of(why)
+    shape = _shape(None, args, names, state)
+    raw = dict(_raw_shape(state, args))
+    nearest = nearest_bucket(buckets(state), raw, names)
+    yaml = f"- {_bucket_text(shape)}" if shape and reason in ("NO_BUNDLE", "NO_BUCKET") else ""
+    if engine == _dispatch.ENGINE_CODES["python"]:
+        return Explanation(function.name, "python", reason, nearest, [], yaml, "", "engine 'python' was asked for", shape)
+    try:
+        state.program()
+    except UnsupportedError as error:
+        return Explanation(function.name, "python" if state.fallback == "python" else "none", reason, nearest, [], "", "",
+                           error.what, shape)
+    if engine == _dispatch.ENGINE_CODES["interpreter"]:
+        return Explanation(function.name, "interpreter", reason, nearest, [], yaml, "", "engine 'interpreter' was asked for",
+                           shape)
+    for entry in planned:
+        if function._probe(entry, args, False)[0] == 0:
+            return Explanation(function.name, "jit", reason, nearest, _rules(entry.note), yaml, "", detail, shape)
+    with state.lock:
+        try:
+            made, note = state._specialise(args)
+        except (PrebakeError, NameError) as error:
+            made, note = None, str(error)
+    if made is not None and function._probe(made, args, False)[0] == 0:
+        return Explanation(function.name, "jit", reason, nearest, _rules(made.note), yaml, "", detail, shape)
+    return Explanation(function.name, "interpreter", reason, nearest, [], yaml, "", note or detail, shape)
+
+
+def _rules(plan: Any) -> list[str]:
+    fired = getattr(plan, "fired", None) or {}
+    return [f"{name}: {note}" for name in sorted(fired) for note in fired[name]]
+
+
+def _raw_shape(state: Any, args: tuple) -> tuple[tuple[str, int], ...]:
+    from .function import _shape_of_args
+
+    return _shape_of_args(state.function, args)
+
+
+def _shape(entry: Any, args: tuple, names: dict[str, str], state: Any) -> dict[str, int]:
+    """{symbol: extent} of the arguments, under their short names; frozen arrays are no symbols."""
+    from ..plan.signature import is_constant
+
+    fixed = {name for name, value in zip(state.fn.__code__.co_varnames, args, strict=False)
+             if isinstance(value, np.ndarray) and is_constant(value)}
+    return {names.get(symbol, symbol): extent for symbol, extent in _raw_shape(state, args)
+            if symbol.partition(".")[0] not in fixed}
+
+
+def _bucket_text(bucket: Any) -> str:
+    def bound(value: Any) -> str:
+        if isinstance(value, (tuple, list)):
+            lo, hi = value
+            return str(lo) if lo == hi else f"[{lo}, {'inf' if hi >= 1 << 62 else hi}]"
+        return str(value)
+
+    def key(symbol: str) -> str:
+        return symbol if symbol.isidentifier() else f'"{symbol}"'
+
+    return "{" + ", ".join(f"{key(symbol)}: {bound(value)}" for symbol, value in bucket.items()) + "}"

@@ -1,0 +1,186 @@
+"""`freeze`: arrays that cannot change, so that products may keep packed copies of them."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from . import _dispatch
+
+_PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), type, range, slice, np.generic, np.dtype)
+
+
+def freeze(obj: Any, keep: bool = True) -> Any:
+    """The object, with the data of every array in it moved into immutable buffers; a frozen array for an array.
+
+    Walks lists, tuples, dictionaries, dataclasses and objects (`__dict__`, slots) and puts the frozen arrays in the places
+    of the old ones; other references keep the old memory. Arrays that share memory share it afterwards, as views of
+    one frozen base. What is frozen already stays as it is. keep=False: the buffers live in an unlinked temporary file, and
+    their memory is let go once a kernel has packed them.
+    Raises TypeError for arrays of Python objects.
+    """
+    walker = _Walker(keep)
+    walker.collect(obj)
+    walker.make()
+    return walker.replace(obj)
+
+
+class _Walker:
+    """One freeze: finds the arrays, moves each base once, puts the frozen views back."""
+
+    def __init__(self, keep: bool) -> None:
+        self.keep = keep
+        self.arrays: dict[int, np.ndarray] = {}
+        self.bases: dict[int, list[np.ndarray]] = {}  # id of the memory's owner -> arrays over it
+        self.frozen: dict[int, np.ndarray] = {}
+        self.replaced: dict[int, Any] = {}
+        self.seen: set[int] = set()
+        self.alive: list[object] = []  # ids stay true while the objects live
+
+    # --- find
+
+    def collect(self, obj: Any) -> None:
+        """Note every array reachable from obj."""
+        stack = [obj]
+        while stack:
+            value = stack.pop()
+            if isinstance(value, np.ndarray):
+                self._note(value)
+                continue
+            if isinstance(value, _PLAIN) or id(value) in self.seen:
+                continue
+            self.seen.add(id(value))
+            self.alive.append(value)
+            stack.extend(_children(value))
+
+    def _note(self, array: np.ndarray) -> None:
+        if id(array) in self.arrays or _is_frozen(array):
+            return
+        if array.dtype.hasobject:
+            raise TypeError("an array of Python objects cannot be frozen")
+        self.arrays[id(array)] = array
+        owner: Any = array
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        self.bases.setdefault(id(owner), []).append(array)
+        self.alive.append(owner)
+
+    # --- move
+
+    def make(self) -> None:
+        """Move the memory of the noted arrays."""
+        for arrays in self.bases.values():
+            owner: Any = arrays[0]
+            while isinstance(owner.base, np.ndarray):
+                owner = owner.base
+            if len(arrays) == 1 or not _is_dense(owner):
+                for array in arrays:
+                    self.frozen[id(array)] = self._move(array)
+                continue
+            lowest = owner.__array_interface__["data"][0]
+            buffer = self._buffer(owner.reshape(-1, order="A"))
+            for array in arrays:
+                offset = array.__array_interface__["data"][0] - lowest
+                self.frozen[id(array)] = np.ndarray(array.shape, array.dtype, buffer, offset, array.strides)
+
+    def _move(self, array: np.ndarray) -> np.ndarray:
+        """One array on its own memory, in its own order (C or Fortran), else in C order."""
+        if array.flags.f_contiguous and not array.flags.c_contiguous:
+            return self._move(array.T).T
+        dense = np.ascontiguousarray(array)
+        if not dense.size:
+            return np.ndarray(array.shape, array.dtype, _dispatch.Frozen(bytes(max(array.itemsize, 1))))
+        return np.ndarray(array.shape, array.dtype, self._buffer(dense))
+
+    def _buffer(self, dense: np.ndarray) -> Any:
+        data = dense.reshape(-1).view(np.uint8) if dense.size else np.zeros(max(dense.itemsize, 1), np.uint8)
+        if not self.keep and data.nbytes:
+            import tempfile
+
+            try:
+                with tempfile.TemporaryFile(prefix="prebake-") as file:
+                    file.write(data.data)
+                    file.flush()
+                    return _dispatch.Frozen(data, file.fileno())
+            except OSError as error:
+                warnings.warn(f"prebake.freeze(keep=False) keeps the array in memory: {error}", RuntimeWarning,
+                              stacklevel=5)
+        return _dispatch.Frozen(data)
+
+    # --- put back
+
+    def replace(self, obj: Any) -> Any:
+        """obj with its arrays replaced; containers that can change are changed in place, the others are made again."""
+        if isinstance(obj, np.ndarray):
+            return self.frozen.get(id(obj), obj)
+        if isinstance(obj, _PLAIN):
+            return obj
+        key = id(obj)
+        if key in self.replaced:
+            return self.replaced[key]
+        self.replaced[key] = obj
+        if isinstance(obj, tuple):
+            items = [self.replace(item) for item in obj]
+            if any(new is not old for new, old in zip(items, obj, strict=True)):
+                fresh = type(obj)(*items) if hasattr(obj, "_fields") else type(obj)(items)
+                self.replaced[key] = fresh
+                return fresh
+        elif isinstance(obj, list):
+            for i, item in enumerate(obj):
+                new = self.replace(item)
+                if new is not item:
+                    obj[i] = new
+        elif isinstance(obj, dict):
+            for name, item in list(obj.items()):
+                new = self.replace(item)
+                if new is not item:
+                    obj[name] = new
+        else:
+            for name, item in _attributes(obj):
+                new = self.replace(item)
+                if new is not item:
+                    object.__setattr__(obj, name, new)  # frozen dataclasses too
+        return obj
+
+
+def _is_frozen(array: np.ndarray) -> bool:
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if base.flags.writeable:
+            return False
+        base = base.base
+    return isinstance(base, _dispatch.Frozen)
+
+
+def _is_dense(owner: np.ndarray) -> bool:
+    """Whether the owner's memory is one block without gaps, so that its views can be placed by offset."""
+    return type(owner) is np.ndarray and (owner.flags.c_contiguous or owner.flags.f_contiguous)
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, dict):
+        return list(value.values())
+    return [item for _, item in _attributes(value)]
+
+
+def _attributes(value: Any) -> list[tuple[str, Any]]:
+    """(name, value) of an object's own attributes, slots included; functions, modules and classes have none for us."""
+    import types
+
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, _dispatch.JitFunction, os.PathLike)):
+        return []
+    found = list(getattr(value, "__dict__", {}).items())
+    for cls in type(value).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name.startswith("__") and not name.endswith("__"):
+                name = f"_{cls.__name__.lstrip('_')}{name}"
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                found.append((name, getattr(value, name)))
+    return found

@@ -1,0 +1,488 @@
+"""What happens to a decorated function outside the fast path: compile, find its bundle, specialise, fall back, account.
+
+`_dispatch.JitFunction` is the callable; it calls `FunctionState` when no plan of its own takes a call.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+import weakref
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from .. import flags, options
+from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError
+from . import _dispatch, bundle
+from .log import is_logging, log, log_once, wants_dump
+from .names import qualified_name
+
+TRAPPED = 6  # a status of _dispatch.Entry
+MAX_MISSES = 256   # misses kept one by one for calls that no plan served
+MAX_REFUSALS = 8   # refused shapes of one kind of arguments after which the kind itself is refused
+_TRAPS: dict[int, tuple[type[Exception], str]] = {
+    1: (IndexError, "index out of bounds"),
+    2: (ZeroDivisionError, "division by zero"),
+    3: (OverflowError, "result too large"),
+    4: (ValueError, "shapes do not fit"),
+    5: (MemoryError, "no memory for a result"),
+}
+
+states: weakref.WeakSet[FunctionState] = weakref.WeakSet()
+sessions: list[Any] = []  # open recordings (recorder.Session): they take the counts of functions that go
+
+
+class FunctionState:
+    """One decorated function: its options, program, bundle, and what could not be planned."""
+
+    def __init__(self, fn: Any, shapes: Mapping[str, str] | None, given: Mapping[str, object] | None, fallback: str,
+                 threads: int | None, tier_up: bool) -> None:
+        self.fn, self.shapes, self.given = fn, shapes, given
+        self.fallback, self.threads, self.tier_up = fallback, threads, tier_up
+        self.function = _dispatch.JitFunction(fn, qualified_name(fn), self)
+        self.own: dict[str, Any] = {}
+        self.settings: dict[str, Any] = {}
+        self.bundle: bundle.Bundle | None = None
+        self.bundle_reason = "NO_BUNDLE"
+        self.lock = threading.RLock()
+        self._program: Any = None
+        self._unsupported: UnsupportedError | None = None
+        self._has_captures = False
+        self.generation = 0  # plans made so far
+        self.refused: dict[object, str] = {}
+        self.refused_kinds: dict[object, int] = {}
+        self.constant_args: dict[int, int] = {}
+        self.misses: dict[tuple[object, str], int] = {}
+        self.other_misses = 0
+        self.retired: list[Any] = []  # entries that were dropped, for their counts
+        states.add(self)
+
+    # --- getting ready
+
+    def prepare(self) -> None:
+        """Check options, look for a bundle; called before the first call and when something changed."""
+        with self.lock:
+            if self.fallback not in ("error", "python"):
+                raise ConfigError(f"found {self.fallback!r}, expected 'error' or 'python'", key="fallback")
+            self.own = options.check_options(self.given)
+            if self.threads is not None:
+                self.own["threads"] = options.OPTIONS["threads"].check(self.threads)
+            self.settings = options.effective(self.own)
+            shape_check = None
+            if self.shapes:
+                from .shape_spec import compile_check
+
+                shape_check = compile_check(self.fn, self.shapes)
+            self._find_bundle()
+            self.function._configure(self.settings["engine"], self.settings["memory_bytes"], shape_check)
+
+    def _find_bundle(self) -> None:
+        self.bundle, self.bundle_reason = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename)
+        entries: list[Any] = []
+        if self.bundle is not None:
+            record = self.bundle.records[self.function.name]
+            try:
+                entries = self._bundle_entries(self.bundle, record)
+            except bundle.BundleError as error:
+                self.bundle.refused[self.function.name] = error.reason
+                self.bundle, self.bundle_reason = None, error.reason
+                bundle.report(error)
+        self.function._set_prebuilt(entries)
+
+    def _bundle_entries(self, found: bundle.Bundle, record: Mapping[str, Any]) -> list[Any]:
+        name = self.function.name
+        built, here = record.get("options"), options.key_options(self.own)
+        if built != here:
+            raise bundle.BundleError(found.name, field=f"functions.{name}.options", built=built, here=here,
+                                     effect=f"calls to '{name}' use the JIT",
+                                     fix="record, plan and build again with the decorator as it is now",
+                                     reason="STALE_STAMP")
+        if dict(record.get("shapes") or {}) != dict(self.shapes or {}):
+            raise bundle.BundleError(found.name, field=f"functions.{name}.shapes", built=record.get("shapes"),
+                                     here=self.shapes, effect=f"calls to '{name}' use the JIT",
+                                     fix="record, plan and build again with the decorator as it is now",
+                                     reason="STALE_STAMP")
+        entries = found.entries(name, self.settings["max_shapes"])
+        try:
+            captures = [(str(scope), str(module), str(key)) for scope, module, key in record["captures"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise found._refuse(f"functions.{name}.captures", "captures of this format", str(error),
+                                bundle._REBUILD) from None
+        self._bind_captures(captures)
+        return entries
+
+    def program(self) -> Any:
+        """The function's Program, compiled at the first time. Raises UnsupportedError."""
+        if self._program is not None:
+            return self._program
+        with self.lock:
+            if self._unsupported is not None:
+                raise self._unsupported
+            if self._program is None:
+                self._program = self._compile()
+            return self._program
+
+    def _compile(self) -> Any:
+        start = perf_counter()
+        try:
+            from ..lang.frontend import compile_function
+
+            program = compile_function(self.fn)
+        except UnsupportedError as error:
+            program = self._shipped_program() if error.kind == "no-source" else None
+            if program is None:
+                self._unsupported = error
+                raise
+        log_once(f"{self.function.name}: bytecode of {len(program.code)} instructions in "
+                 f"{(perf_counter() - start) * 1e3:.2f} ms")
+        if wants_dump("bytecode"):
+            from .log import dump
+
+            dump(f"bytecode of {self.function.name}", program.disassemble())
+        self._bind_captures([(c.scope, c.module, c.name) for c in program.captures])
+        return program
+
+    def _shipped_program(self) -> Any:
+        """The program that the bundle holds, for functions whose source is not shipped."""
+        found, _ = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename)
+        if found is None:
+            return None
+        from ..lang.bytecode import Program
+
+        return Program.from_bytes(found.program_bytes(self.function.name))
+
+    def _bind_captures(self, captures: list[tuple[str, str, str]]) -> None:
+        """Tell the function where its captured names are read."""
+        if self._has_captures and not captures:
+            return
+        import sys
+
+        from ..lang.source import module_name
+
+        own = module_name(self.fn)
+        cells = dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True))
+        homes: list[object] = []
+        for scope, module, name in captures:
+            if scope == "closure":
+                homes.append(cells.get(name, {}))
+            elif module in (own, self.fn.__module__):
+                homes.append(self.fn.__globals__)
+            else:
+                loaded = sys.modules.get(module)
+                homes.append({} if loaded is None else loaded.__dict__)
+        self.function._set_captures(homes, [name for _, _, name in captures])
+        self._has_captures = True
+
+    # --- calls that no plan took
+
+    def miss(self, args: tuple, engine: int, why: int) -> object:
+        """The result of a call that no present plan takes; why: the furthest that a prebuilt plan got."""
+        reason = self.reason_of(why)
+        if engine == _dispatch.ENGINE_CODES["prebuilt"]:
+            raise PrebakeError(f"{self.function.name}: no prebuilt kernel takes this call ({reason}), and the engine "
+                               f"is 'prebuilt'\n  arguments {_describe_args(args)}")
+        if engine == _dispatch.ENGINE_CODES["interpreter"]:
+            return self.interpret(args, engine, why)
+        try:
+            self.program()
+        except UnsupportedError:
+            if self.fallback != "python":
+                raise
+            return self.run_original(args)
+        exact, kind = _fingerprint(args)
+        refused = self.refused.get(exact)
+        if refused is None and self.refused_kinds.get(kind, 0) < MAX_REFUSALS:
+            generation = self.generation
+            with self.lock:
+                missed = why if engine == 0 else -1
+                if generation != self.generation:  # another thread planned meanwhile
+                    for entry in self.function._entries()[1]:
+                        status, result = self.function._try(entry, args, missed, False)
+                        if status == 0:
+                            return result
+                made, note = self._specialise(args)
+                if made is None:
+                    self._refuse(exact, kind, note)
+            if made is not None:
+                status, result = self.function._try(made, args, missed, False)
+                if status == 0:
+                    return result
+                if status == TRAPPED:
+                    return self.trapped(result, args, made.writes)
+                with self.lock:
+                    self._refuse(exact, kind, f"the new plan does not take its own call ({made.why_not() or status})")
+        return self.interpret(args, engine, why)
+
+    def _refuse(self, exact: object, kind: object, note: str) -> None:
+        if len(self.refused) < 4096:
+            self.refused[exact] = note
+        self.refused_kinds[kind] = self.refused_kinds.get(kind, 0) + 1
+        log_once(f"{self.function.name}: interpreted, {note}")
+
+    def _specialise(self, args: tuple) -> tuple[Any, str]:
+        """(entry, '') of a new plan for these arguments, or (None, why there is none)."""
+        from ..plan.code_json import dispatch_spec
+        from ..plan.lower import lower_plan
+        from ..plan.planner import PlanRefused, plan_live
+
+        program = self._program
+        start = perf_counter()
+        try:
+            plan = plan_live(program, self._plannable(args), self.function.read_capture,
+                             self.settings["disable_fusions"])
+            planned = perf_counter()
+            code = lower_plan(plan)
+            lowered = perf_counter()
+            entry = self._entry_of(plan, code, dispatch_spec(code))
+        except PlanRefused as error:
+            return None, f"{error.kind}: {error.reason}"
+        except (PrebakeError, MemoryError, RecursionError, NameError):
+            raise
+        except Exception as error:
+            return None, self._broken(error)
+        done = perf_counter()
+        if (done - start) * 1e3 > self.settings["jit_timeout_ms"]:
+            passes = ", ".join(f"{name} {ms:.1f}" for name, ms, _ in plan.log)
+            log(f"{self.function.name}: planning took {(done - start) * 1e3:.0f} ms (limit "
+                f"{self.settings['jit_timeout_ms']}): {passes}")
+            return None, "planning took longer than jit_timeout_ms"
+        self.generation += 1
+        dropped = self.function._add_planned(entry, self.settings["max_plans"])
+        self.retired += [e for e in dropped if e.counts()[0]]
+        del self.retired[:-256]
+        if is_logging():
+            passes = [*((name, ms) for name, ms, _ in plan.log), ("plan", (planned - start) * 1e3),
+                      ("lower", (lowered - planned) * 1e3), ("tape", (done - lowered) * 1e3)]
+            log(f"Compiled {self.function.name} for input shape {_describe_args(args)} in {(done - start) * 1e3:.2f} "
+                "ms: " + ", ".join(f"{name} {ms:.2f}" for name, ms in passes))
+        return entry, ""
+
+    def _entry_of(self, plan: Any, code: Any, spec: dict[str, Any]) -> Any:
+        from ...templates.levels import load_stencils
+        from .tape import Tape
+
+        if wants_dump("plan"):
+            from .log import dump
+
+            dump(f"plan of {self.function.name}", _plan_text(plan))
+        if wants_dump("code"):
+            from .log import dump
+
+            dump(f"code of {self.function.name}", repr(code))
+        rows = tuple([tuple([getattr(row, name) for name in _dispatch.ROW_FIELDS]) for row in plan.signature.rows])
+        entry = _dispatch.Entry(rows, spec, self.settings["max_shapes"])
+        entry.use_tape(Tape(code), load_stencils().table)
+        entry.sample = {str(name): value for name, value in plan.sample.items()}
+        entry.note = plan
+        return entry
+
+    def _broken(self, error: Exception) -> str:
+        """A fault of ours while planning: loud once, then the interpreter serves (strict: raise)."""
+        note = f"planning failed with {type(error).__name__}: {error}"
+        if self.settings["strict"] or flags.is_on("PREBAKE_STRICT"):
+            raise InternalError(f"{self.function.name}: {note}") from error
+        warnings.warn(f"prebake: {self.function.name} is interpreted, {note}. Please report this.", RuntimeWarning,
+                      stacklevel=4)
+        return note
+
+    def _plannable(self, args: tuple) -> tuple:
+        """The arguments as the planner shall see them: a read-only array that is another one at each call is no constant."""
+        from ..plan.signature import is_constant
+
+        seen: list[object] = []
+        for i, value in enumerate(args):
+            if type(value) is np.ndarray and not value.flags.writeable and is_constant(value):
+                address = value.ctypes.data
+                if self.constant_args.setdefault(i, address) != address:
+                    self.function._mark_volatile(i)
+                if self.function._is_volatile(i):
+                    value = _dispatch.changing_view(value)
+            seen.append(value)
+        return tuple(seen)
+
+    def interpret(self, args: tuple, engine: int, why: int) -> object:
+        """The result of the reference interpreter, counted, with the reason."""
+        from .interpreter import run_program
+
+        try:
+            program = self.program()
+        except UnsupportedError:
+            if self.fallback != "python":
+                raise
+            return self.run_original(args)
+        self.function._count(_dispatch.ENGINE_CODES["interpreter"])
+        if engine == 0:
+            self._count_miss(args, self.reason_of(why))
+        hook = trace_hook() if trace_hook is not None else None
+        return run_program(program, args, self.function.read_capture, hook=hook)
+
+    def run_original(self, args: tuple) -> object:
+        """The result of the original function (fallback='python'), warned about once, counted."""
+        log_once(f"{self.function.name}: runs in Python, {self._unsupported}")
+        if self._unsupported is not None and not getattr(self, "_warned", False):
+            self._warned = True
+            warnings.warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}", RuntimeWarning,
+                          stacklevel=3)
+        self.function._count(_dispatch.ENGINE_CODES["python"])
+        code = self.fn.__code__
+        names = code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
+        return self.fn(*args[:code.co_argcount], **dict(zip(names, args[code.co_argcount:], strict=True)))
+
+    def unbindable(self, args: tuple, kwargs: dict) -> object:
+        """A call of a function with *args or **kwargs: Python only."""
+        if not self.settings:
+            self.prepare()
+        if self.function._engine() != _dispatch.ENGINE_CODES["python"]:
+            try:
+                self.program()
+            except UnsupportedError:
+                if self.fallback != "python":
+                    raise
+            self.run_original_note()
+        else:
+            self.function._count(_dispatch.ENGINE_CODES["python"])
+        return self.fn(*args, **kwargs)
+
+    def run_original_note(self) -> None:
+        """Count and warn once for a call that Python serves."""
+        if self._unsupported is not None and not getattr(self, "_warned", False):
+            self._warned = True
+            warnings.warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}", RuntimeWarning,
+                          stacklevel=4)
+        self.function._count(_dispatch.ENGINE_CODES["python"])
+
+    def trapped(self, trap: tuple[int, int], args: tuple, writes: bool) -> object:
+        """Raise what the compiled code stopped with, pointing at the user's line.
+
+        Where no argument was written, the interpreter runs the call again: its exception is NumPy's own, word for word.
+        """
+        code, position = trap
+        try:
+            program = self.program()
+        except PrebakeError:
+            program = None
+        if not writes and program is not None:
+            from .interpreter import run_program
+
+            return run_program(program, args, self.function.read_capture)
+        kind, text = _TRAPS.get(code, (InternalError, f"trap {code} of compiled code"))
+        error = kind(text)
+        if program is not None:
+            from .source_errors import point_at_source
+
+            point_at_source(error, program, position)
+        raise error
+
+    # --- accounts
+
+    def reason_of(self, why: int) -> str:
+        """The name of a miss: how the bundle's plans missed, or why there is no bundle."""
+        return _dispatch.MISS_NAMES.get(why, self.bundle_reason) if self.bundle is not None else self.bundle_reason
+
+    def _count_miss(self, args: tuple, reason: str) -> None:
+        key = (_shape_of_args(self.function, args), reason)
+        if key in self.misses or len(self.misses) < MAX_MISSES:
+            self.misses[key] = self.misses.get(key, 0) + 1
+        else:
+            self.other_misses += 1
+
+    def stats(self) -> dict[str, Any]:
+        """See `JitFunction.stats`."""
+        from .stats import function_stats
+
+        return function_stats(self)
+
+    def explain(self, args: tuple) -> Any:
+        """See `JitFunction.explain`."""
+        from .explain import explain_call
+
+        return explain_call(self, args)
+
+    def reduce(self) -> object:
+        """How a decorated function pickles: by its qualified name, or by the function it wraps."""
+        import importlib
+
+        module, qualname = self.fn.__module__, self.fn.__qualname__
+        found: Any = None
+        try:
+            found = importlib.import_module(module)
+            for part in qualname.split("."):
+                found = getattr(found, part)
+        except (ImportError, AttributeError):
+            found = None
+        if found is self.function:
+            return (_by_name, (module, qualname))
+        return (_wrap_again, (self.fn, self.shapes, self.given, self.fallback, self.threads, self.tier_up))
+
+    def __del__(self) -> None:
+        for session in list(sessions):
+            session.retire(self)
+
+    def reset_after_fork(self) -> None:
+        """A lock that another thread held is held by nobody in the child."""
+        self.lock = threading.RLock()
+
+
+trace_hook: Any = None  # set by dispatch.trace: a function that gives the hook of the running context, or None
+
+
+def _by_name(module: str, qualname: str) -> Any:
+    import importlib
+
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def _wrap_again(fn: Any, shapes: Any, given: Any, fallback: str, threads: Any, tier_up: bool) -> Any:
+    from .dispatch import jit
+
+    return jit(fn, shapes=shapes, options=given, fallback=fallback, threads=threads, tier_up=tier_up)
+
+
+def _fingerprint(args: tuple) -> tuple[object, object]:
+    """(key with shapes, key without) of arguments, by which refusals are remembered."""
+    exact: list[object] = []
+    kind: list[object] = []
+    for value in args:
+        if isinstance(value, np.ndarray):
+            flags_ = value.flags
+            about = (type(value), value.dtype, value.ndim, flags_.c_contiguous, flags_.writeable, flags_.aligned)
+            kind.append(about)
+            exact.append((about, value.shape))
+        elif isinstance(value, (bool, int, float, str, type(None))):
+            kind.append(type(value))
+            exact.append((type(value), value))
+        elif isinstance(value, (tuple, list)) and len(value) <= 64:
+            inner = _fingerprint(tuple(value))
+            kind.append((type(value), inner[1]))
+            exact.append((type(value), inner[0]))
+        else:
+            kind.append(type(value))
+            exact.append(type(value))
+    return tuple(exact), tuple(kind)
+
+
+def _shape_of_args(function: Any, args: tuple) -> tuple[tuple[str, int], ...]:
+    """(('x.shape[0]', 3), ...) of the array arguments."""
+    found: list[tuple[str, int]] = []
+    names = function.fn.__code__.co_varnames
+    for name, value in zip(names, args, strict=False):
+        if isinstance(value, np.ndarray):
+            found += [(f"{name}.shape[{axis}]", extent) for axis, extent in enumerate(value.shape)]
+    return tuple(found)
+
+
+def _describe_args(args: tuple) -> str:
+    """'(32, 784), (784, 10)' of the arrays among the arguments."""
+    shapes = [str(value.shape) for value in args if isinstance(value, np.ndarray)]
+    return ", ".join(shapes) or "no arrays"
+
+
+def _plan_text(plan: Any) -> str:
+    facts = [f"fact {fact.text}: {fact.answer}" for fact in plan.facts]
+    return "\n".join([*facts, *(repr(step) for step in plan.steps)])

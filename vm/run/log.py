@@ -1,0 +1,48 @@
+"""PREBAKE_LOG and PREBAKE_DUMP: one line a compile, each fallback once, and dumps on stderr."""
+
+from __future__ import annotations
+
+import sys
+
+from .. import flags
+
+_once: set[str] = set()
+
+
+def is_logging() -> bool:
+    """Whether PREBAKE_LOG asks for lines."""
+    return flags.is_on("PREBAKE_LOG")
+
+
+def log(line: str) -> None:
+    """Write a line where PREBAKE_LOG says: stderr, or the file that it names."""
+    target = flags.read("PREBAKE_LOG")
+    if not flags.is_on("PREBAKE_LOG"):
+        return
+    text = f"prebake: {line}\n"
+    if target.lower() in ("1", "on", "yes", "true", "stderr"):
+        sys.stderr.write(text)
+        return
+    try:
+        with open(target, "a", encoding="utf-8") as file:
+            file.write(text)
+    except OSError:
+        sys.stderr.write(text)
+
+
+def log_once(line: str) -> None:
+    """`log`, but every text only once in a process."""
+    if line not in _once:
+        if len(_once) < 10_000:
+            _once.add(line)
+        log(line)
+
+
+def wants_dump(what: str) -> bool:
+    """Whether PREBAKE_DUMP names this stage."""
+    return what in flags.read("PREBAKE_DUMP").split(",")
+
+
+def dump(title: str, text: str) -> None:
+    """Print a stage's text on stderr."""
+    sys.stderr.write(f"--- {title}\n{text.rstrip()}\n")

@@ -1,0 +1,131 @@
+"""What ran where: counters of one function, of all functions, and as Prometheus text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from . import _dispatch, function
+
+MAX_MISSES = 256  # rows of `misses` in one answer, the most frequent first
+
+
+def function_stats(state: Any) -> dict[str, Any]:
+    """Counters of a function: calls by engine (they add up), kernels launched, peak arena bytes, missed shapes."""
+    prebuilt, jit, interpreter, python, launched, peak = state.function._counts()
+    return {"calls": prebuilt + jit + interpreter + python, "prebuilt": prebuilt, "jit": jit, "interpreter": interpreter,
+            "python": python, "kernels_launched": launched, "peak_arena_bytes": peak, "misses": misses(state)}
+
+
+def misses(state: Any) -> list[dict[str, Any]]:
+    """Shapes that no bundle covered: [{shape, reason, nearest, count}], the most frequent first, bounded.
+
+    shape: {symbol: extent}; nearest: the bucket that misses by least, {symbol: n or [lo, hi]}, or None. A row with
+    an empty shape counts what no longer fitted into the tables.
+    """
+    counted: dict[tuple[tuple[tuple[str, int], ...], str], int] = dict(state.misses)
+    other = state.other_misses
+    for entry in [*state.function._entries()[1], *state.retired]:
+        rows, (_, missed_other) = entry.counts()
+        other += missed_other
+        for extents, _, missed, why, _, _ in rows:
+            if missed:
+                key = (tuple(zip(entry.symbols, extents, strict=True)), state.reason_of(why))
+                counted[key] = counted.get(key, 0) + missed
+    names = symbol_names(state)
+    known = buckets(state)
+    found = [{"shape": {names.get(s, s): n for s, n in shape}, "reason": reason,
+              "nearest": nearest_bucket(known, dict(shape), names), "count": count}
+             for (shape, reason), count in sorted(counted.items(), key=lambda item: (-item[1], item[0]))]
+    other += sum(row["count"] for row in found[MAX_MISSES:])
+    found = found[:MAX_MISSES]
+    if other:
+        found.append({"shape": {}, "reason": state.reason_of(0), "nearest": None, "count": other})
+    return found
+
+
+def symbol_names(state: Any) -> dict[str, str]:
+    """Short names of symbols: those of the bundle, else of `jit(shapes=...)`."""
+    if state.bundle is not None:
+        given = state.bundle.records[state.function.name].get("symbols") or {}
+        names: dict[str, str] = {}
+        for short, symbols in given.items():
+            for symbol in [symbols] if isinstance(symbols, str) else symbols:
+                names[symbol] = short
+        if names:
+            return names
+    if state.shapes:
+        from .shape_spec import short_names
+
+        return short_names(state.fn, state.shapes)
+    return {}
+
+
+def buckets(state: Any) -> list[Mapping[str, tuple[int, int]]]:
+    """Every bucket of the function's prebuilt kernels."""
+    return [bucket for entry in state.function._entries()[0] for bucket in entry.buckets]
+
+
+def nearest_bucket(known: list[Mapping[str, tuple[int, int]]], extents: Mapping[str, int],
+                   names: Mapping[str, str]) -> dict[str, Any] | None:
+    """The bucket that these extents miss by least (sum over symbols of the distance relative to the extent)."""
+    def distance(bucket: Mapping[str, tuple[int, int]]) -> float:
+        total = 0.0
+        for symbol, (lo, hi) in bucket.items():
+            n = extents.get(symbol)
+            total += 1.0 if n is None else max(lo - n, n - hi, 0) / max(n, 1)
+        return total
+
+    if not known:
+        return None
+    best = min(known, key=distance)
+    return {names.get(s, s): lo if lo == hi else [lo, hi] for s, (lo, hi) in best.items()}
+
+
+def stats() -> dict[str, dict[str, Any]]:
+    """`fn.stats()` of every decorated function that lives, by qualified name; those of one name are added up."""
+    found: dict[str, dict[str, Any]] = {}
+    for state in sorted(function.states, key=lambda s: s.function.name):
+        row = function_stats(state)
+        known = found.setdefault(state.function.name, row)
+        if known is not row:
+            for key, value in row.items():
+                known[key] = max(known[key], value) if key == "peak_arena_bytes" else known[key] + value
+    return found
+
+
+def metrics() -> str:
+    """The statistics as Prometheus text (version 0.0.4)."""
+    rows = stats()
+    lines = ["# HELP prebake_calls_total Calls of decorated functions, by the engine that served them.",
+             "# TYPE prebake_calls_total counter"]
+    for name, row in rows.items():
+        lines += [f'prebake_calls_total{{function="{_label(name)}",engine="{engine}"}} {row[engine]}'
+                  for engine in ("prebuilt", "jit", "interpreter", "python")]
+    lines += ["# HELP prebake_kernels_launched_total Kernels and tape steps run.",
+              "# TYPE prebake_kernels_launched_total counter"]
+    lines += [f'prebake_kernels_launched_total{{function="{_label(name)}"}} {row["kernels_launched"]}'
+              for name, row in rows.items()]
+    lines += ["# HELP prebake_misses_total Calls that no prebuilt kernel took, by reason.",
+              "# TYPE prebake_misses_total counter"]
+    for name, row in rows.items():
+        by_reason: dict[str, int] = {}
+        for miss in row["misses"]:
+            by_reason[miss["reason"]] = by_reason.get(miss["reason"], 0) + miss["count"]
+        lines += [f'prebake_misses_total{{function="{_label(name)}",reason="{reason}"}} {count}'
+                  for reason, count in sorted(by_reason.items())]
+    lines += ["# HELP prebake_peak_arena_bytes Largest temporaries of one call.",
+              "# TYPE prebake_peak_arena_bytes gauge"]
+    lines += [f'prebake_peak_arena_bytes{{function="{_label(name)}"}} {row["peak_arena_bytes"]}'
+              for name, row in rows.items()]
+    packs, pack_bytes = _dispatch.pack_stats()
+    for metric, help_text, value in (
+            ("prebake_packed_operands", "Constant operands held in packed form.", packs),
+            ("prebake_packed_bytes", "Their bytes.", pack_bytes),
+            ("prebake_result_pool_bytes", "Bytes kept for the next results.", _dispatch.result_pool_bytes())):
+        lines += [f"# HELP {metric} {help_text}", f"# TYPE {metric} gauge", f"{metric} {value}"]
+    return "\n".join(lines) + "\n"
+
+
+def _label(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

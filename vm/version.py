@@ -1,0 +1,7 @@
+"""prebake's own version, and those of the formats it reads, without importing anything."""
+
+from __future__ import annotations
+
+VERSION = "0.1.0"
+BUNDLE_FORMAT = 1
+MSBC_VERSION = 1  # lang/bytecode.py holds it; a test holds this copy equal (importing it would cost a bundle's start-up)
