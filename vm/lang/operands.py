@@ -24,6 +24,7 @@ _IMM_LIMITS: dict[tuple[str, str], int] = {
 }
 _HINTS = frozenset((0, *NAMES))
 _INTEGERS = frozenset(code for code, name in NAMES.items() if "int" in name)
+_LOAD_CONST = int(Op.LOAD_CONST)
 _REGISTER_KINDS = frozenset(("dst", "src"))
 
 
@@ -57,7 +58,7 @@ class OperandCheck:
     """Checks of single instructions; faults go to `report`.
 
     malformed: instructions whose registers cannot be read. is_readable: whether control flow can be followed at all.
-    constant_of: register -> constant index, where the only write of a register is one LOAD_CONST.
+    constant_of: register -> constant index, where all that is ever written to it is that constant; else -1.
     """
 
     def __init__(self, program: Program, report: Report) -> None:
@@ -72,7 +73,7 @@ class OperandCheck:
         n_symbols, n_regs = len(p.symbols), p.n_regs
         limits = {"dst": n_regs, "src": n_regs, "const": len(p.constants), "capture": len(p.captures),
                   "param": len(p.params)}
-        writers: dict[int, int] = {}  # register -> the one instruction that writes it, -1 for several
+        held = self.constant_of
         for index, ins in enumerate(p.code):
             op, args = ins.op, ins.args
             spec = _SPECS.get(op)
@@ -97,14 +98,15 @@ class OperandCheck:
                     if not 0 <= register < n_regs:
                         self._out_of_range(index, ins, fixed, "src", n_regs, register)
                     elif tail == "dsts":
-                        writers[register] = -1
+                        held[register] = -1
             if write_at >= 0:
-                writers[args[write_at]] = -1 if args[write_at] in writers else index
+                register, value = args[write_at], args[1] if op == _LOAD_CONST else -1
+                held[register] = value if held.get(register, value) == value else -1
             if kernel_at >= 0:
                 self._kernel(index, ins, args[kernel_at])
             if op in _IMMS or op == Op.TENSOR_SHAPE_REF:
                 self._imm(index, ins)
-        self._constants(writers)
+        self._constants()
 
     def constant_truth(self, register: int) -> bool | None:
         """Truth of a register that is one constant throughout, else None."""
@@ -195,12 +197,12 @@ class OperandCheck:
 
     # --- constants against their use
 
-    def _constants(self, writers: dict[int, int]) -> None:
-        code, constants = self.program.code, self.program.constants
-        for register, index in writers.items():
-            if index >= 0 and code[index].op == Op.LOAD_CONST and code[index].args[1] < len(constants):
-                self.constant_of[register] = code[index].args[1]
-        for index, ins in enumerate(code):
+    def _constants(self) -> None:
+        total = len(self.program.constants)
+        for register, value in self.constant_of.items():
+            if value >= total:
+                self.constant_of[register] = -1
+        for index, ins in enumerate(self.program.code):
             rule = _RULES.get(ins.op)
             if rule is not None and index not in self.malformed:
                 rule(self, index, ins)

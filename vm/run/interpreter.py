@@ -8,7 +8,6 @@ instruction before and after it runs; without limits it does not exist and costs
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from ...templates import registry
 from ..errors import PrebakeError
 from ..lang.bytecode import UNBOUND, Capture, Program
 from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS, TABLE
-from .source_errors import point_at_source, unbound_local
+from .source_errors import loaded_module, point_at_source, unbound_local
 
 Hook = Callable[[Program, int, list], None]
 _END = object()  # of an iterator
@@ -248,7 +247,7 @@ def exec_reduce_max_tensor(frame: Frame, args: tuple[int, ...], pc: int) -> None
 
 def exec_call_kernel(frame: Frame, args: tuple[int, ...], pc: int) -> None:
     regs = frame.regs
-    regs[args[0]] = _kernel(args[1])(*[regs[r] for r in args[3:]])
+    regs[args[0]] = registry.resolve(args[1])(*[regs[r] for r in args[3:]])
 
 
 def exec_sync_device(frame: Frame, args: tuple[int, ...], pc: int) -> None:
@@ -260,16 +259,6 @@ def exec_tensor_shape_ref(frame: Frame, args: tuple[int, ...], pc: int) -> None:
 
 
 HANDLERS: dict[int, Handler] = {row.code: globals()[f"exec_{row.name.lower()}"] for row in TABLE}
-
-_kernels: dict[int, Callable[..., object]] = {}
-
-
-def _kernel(kernel_id: int) -> Callable[..., object]:
-    found = _kernels.get(kernel_id)
-    if found is None:
-        found = _kernels[kernel_id] = registry.resolve(kernel_id)
-    return found
-
 
 # --- running
 
@@ -366,7 +355,7 @@ def read_global(program: Program, capture: Capture) -> object:
     if capture.scope != "global":
         raise PrebakeError(f"{program.name} reads '{capture.name}' from the function that enclosed it; bytecode alone "
                            "has no such value: call the decorated function, or pass it as an argument")
-    module = sys.modules.get(capture.module)
+    module = loaded_module(capture.module)
     if module is None:
         raise PrebakeError(f"{program.name} reads '{capture.name}' of module {capture.module}, which is not loaded: "
                            f"import {capture.module} first")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import keyword
 import os
+import re
 import sys
-from types import TracebackType
+from types import ModuleType, TracebackType
 
 from ..lang.bytecode import Program, SourceFunction
 
@@ -48,10 +50,20 @@ def source_line(program: Program, index: int) -> tuple[SourceFunction, int, str]
 
 def file_of(function: SourceFunction) -> str:
     """The path of the loaded module that defines the function, else the base name that the bytecode holds."""
-    path = getattr(sys.modules.get(function.module), "__file__", None)
+    path = getattr(loaded_module(function.module), "__file__", None)
     if isinstance(path, str) and os.path.basename(path) == function.file:
         return path
     return function.file
+
+
+def loaded_module(name: str) -> ModuleType | None:
+    """The loaded module that a program calls `name`: for a script that is the stem of its file."""
+    module = sys.modules.get(name)
+    if module is not None:
+        return module
+    main = sys.modules.get("__main__")
+    path = getattr(main, "__file__", None) or ""
+    return main if os.path.splitext(os.path.basename(path))[0] == name else None
 
 
 def unbound_local(program: Program, index: int) -> UnboundLocalError:
@@ -60,8 +72,9 @@ def unbound_local(program: Program, index: int) -> UnboundLocalError:
     place = source_line(program, index)
     if place is not None:
         position = program.positions[index]
-        piece = place[2][max(position.column - 1, 0):max(position.end_column - 1, 0)].strip()
-        name = f" '{piece}'" if piece.isidentifier() else ""
+        piece = place[2][max(position.column - 1, 0):max(position.end_column - 1, 0)]
+        words = {word for word in re.findall(r"[^\W\d]\w*", piece) if not keyword.iskeyword(word)}
+        name = f" '{words.pop()}'" if len(words) == 1 else ""
     return UnboundLocalError(f"cannot access local variable{name} where it is not associated with a value")
 
 

@@ -1,0 +1,482 @@
+"""Cost rules for kernels that multiply sizes, take counts as numbers, or run loops of their own."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import LimitError
+from .estimates import (
+    CONTAINERS,
+    Cost,
+    Rule,
+    binary,
+    bits_of,
+    broadcast_size,
+    check_int,
+    elementwise,
+    extent_of,
+    shape_of,
+)
+
+# --- sizes given as numbers
+
+def count_of(value: object, default: int = 0) -> int:
+    """A count or the product of a shape that an operand stands for; `default` where it is none."""
+    if isinstance(value, (int, np.integer)):
+        return max(int(value), 0)
+    if isinstance(value, float):
+        return max(int(value), 0) if math.isfinite(value) else default
+    if isinstance(value, np.ndarray):
+        value = value.ravel()[:64].tolist() if value.dtype.kind in "iub" else ()
+    if isinstance(value, CONTAINERS):
+        return math.prod([count_of(item, 1) for item in value[:64]])
+    return default
+
+
+def item_size(value: object) -> int:
+    """Bytes of one item of a dtype operand (8 where it is not given). Raises LimitError unless it is numeric."""
+    if value is None or value is ...:
+        return 8
+    if isinstance(value, str) and len(value) > 32:
+        raise LimitError("a dtype string of more than 32 characters")
+    try:
+        dtype = np.dtype(value)  # type: ignore[call-overload]
+    except Exception:
+        return 8  # not a dtype: NumPy will say so
+    if dtype.kind not in "biufc" and dtype.name != "bfloat16":
+        raise LimitError(f"dtype {dtype}: limited runs take numeric dtypes")
+    return dtype.itemsize
+
+
+def _at(args: Sequence[Any], position: int, default: Any = ...) -> Any:
+    return args[position] if position < len(args) else default
+
+
+def filled_cost(shape_at: int, dtype_at: int) -> Rule:
+    def rule(args: Sequence[Any]) -> Cost:
+        n = count_of(_at(args, shape_at), 1)
+        fill = extent_of(args[shape_at + 1:dtype_at])
+        return Cost(n * item_size(_at(args, dtype_at)), n + fill.elements)
+    return rule
+
+
+def like_cost(dtype_at: int, shape_at: int) -> Rule:
+    def rule(args: Sequence[Any]) -> Cost:
+        extent = extent_of(args[:dtype_at])
+        shape = _at(args, shape_at, None)
+        n = extent.elements if shape is None or shape is ... else count_of(shape, 1)
+        return Cost(n * max(item_size(_at(args, dtype_at)), extent.item_bytes), n)
+    return rule
+
+
+def _steps(start: Any, stop: Any, step: Any) -> int:
+    """Items from start to stop; complex steps are counts, as in mgrid."""
+    if isinstance(step, (complex, np.complexfloating)):
+        return int(min(abs(step), 1e18)) if math.isfinite(abs(step)) else 10 ** 18
+    try:
+        start, stop, step = (0.0 if v is None or v is ... else float(v) for v in (start, stop, step))
+        n = (stop - start) / (step or 1.0)
+        return int(min(max(n, 0.0), 1e18)) + 1 if n == n else 1
+    except (TypeError, ValueError, OverflowError):
+        return 1 if not any(bits_of(v) > 1000 for v in (start, stop, step)) else 10 ** 18
+
+
+def arange_cost(args: Sequence[Any]) -> Cost:
+    start, stop, step = _at(args, 0), _at(args, 1), _at(args, 2)
+    if stop is ... or stop is None:
+        start, stop = 0, start
+    n = _steps(start, stop, 1 if step is ... or step is None else step)
+    return Cost(n * item_size(_at(args, 3)), n)
+
+
+def linspace_cost(dtype_at: int) -> Rule:
+    def rule(args: Sequence[Any]) -> Cost:
+        ends = elementwise(args[:2])
+        n = count_of(_at(args, 2), 50) if _at(args, 2) is not ... else 50
+        elements = n * max(broadcast_size(map(shape_of, args[:2])), 1)
+        return Cost(elements * max(item_size(_at(args, dtype_at)), 8) * 2, elements * 32 + ends.work)
+    return rule
+
+
+def square_cost(columns_at: int, dtype_at: int) -> Rule:
+    def rule(args: Sequence[Any]) -> Cost:
+        n = count_of(_at(args, 0), 1)
+        m = _at(args, columns_at) if columns_at >= 0 else None
+        m = n if m is None or m is ... else count_of(m, 1)
+        return Cost(n * m * item_size(_at(args, dtype_at, None) if dtype_at >= 0 else None), n * m)
+    return rule
+
+
+def diag_cost(args: Sequence[Any]) -> Cost:
+    extent = extent_of(args[:1])
+    k = _at(args, 1, 0)
+    if len(shape_of(args[0])) == 2 and not isinstance(args[0], CONTAINERS):
+        return Cost(extent.elements * extent.item_bytes, extent.elements)
+    n = extent.elements + (abs(int(k)) if isinstance(k, (int, np.integer)) else 0)
+    return Cost(n * n * extent.item_bytes, n * n)
+
+
+def diagflat_cost(args: Sequence[Any]) -> Cost:
+    extent = extent_of(args[:1])
+    k = _at(args, 1, 0)
+    n = extent.elements + (abs(int(k)) if isinstance(k, (int, np.integer)) else 0)
+    return Cost(n * n * extent.item_bytes, n * n)
+
+
+def meshgrid_cost(args: Sequence[Any]) -> Cost:
+    axes = args[0] if args and isinstance(args[0], CONTAINERS) else ()
+    sizes = [max(extent_of((axis,)).elements, 0) for axis in axes[:64]]
+    n = math.prod(sizes) * max(len(sizes), 1)
+    return Cost(n * 16, n)
+
+
+def grid_cost(args: Sequence[Any]) -> Cost:
+    """mgrid, ogrid, r_, c_: slices with numbers in them."""
+    items = args[0] if isinstance(args[0], tuple) else (args[0],)
+    if any(isinstance(item, str) for item in items):
+        raise LimitError("text directives of r_ and c_ are not run under limits")
+    counts = [_steps(s.start, s.stop, 1 if s.step is None else s.step) for s in items if isinstance(s, slice)]
+    others = extent_of([item for item in items if not isinstance(item, slice)])
+    n = math.prod(counts) * max(len(counts), 1) + others.elements + sum(counts)
+    return Cost(n * 16, n * 2)
+
+
+def indices_cost(args: Sequence[Any]) -> Cost:
+    shape = args[0] if isinstance(args[0], CONTAINERS) else ()
+    n = count_of(shape, 1) * max(len(shape), 1)
+    return Cost(n * item_size(_at(args, 1)), n)
+
+
+def vander_cost(args: Sequence[Any]) -> Cost:
+    extent = extent_of(args[:1])
+    columns = _at(args, 1, None)
+    n = extent.elements * (extent.elements if columns is None or columns is ... else count_of(columns, 1))
+    return Cost(n * 16, n * 8)
+
+
+def pad_cost(args: Sequence[Any]) -> Cost:
+    extent, shape, widths = extent_of(args[:1]), shape_of(args[0]), args[1]
+    if not isinstance(widths, (int, np.number, np.ndarray, *CONTAINERS)):
+        raise LimitError("pad widths are numbers in limited runs")
+    if isinstance(widths, CONTAINERS) and len(widths) == len(shape) and all(
+            isinstance(pair, CONTAINERS) and len(pair) == 2 for pair in widths):
+        sides = [[abs(v) if isinstance(v, (int, float)) else 0 for v in pair] for pair in widths]
+    else:
+        numbers = [abs(v) for v in leaves_of(widths) if isinstance(v, (int, float))]
+        sides = [[max(numbers, default=0)] * 2] * len(shape)
+    if not all(math.isfinite(v) for pair in sides for v in pair):
+        return Cost(0, 0)  # NumPy will say so
+    n = math.prod([extent_ + int(sum(pair)) for extent_, pair in zip(shape, sides, strict=True)])
+    # reflect and wrap fill an axis in steps as long as the array: one item wide, that is a step for each item
+    steps = sum(int(sum(pair)) for pair in sides)
+    return Cost(n * extent.item_bytes * 2, n * 16 + steps * 2000)
+
+
+def leaves_of(value: object) -> list[object]:
+    """The items of nested containers, in order."""
+    extent_of((value,))  # refuses what is too deep or too long
+    return list(_leaves(value))
+
+
+def _leaves(value: object) -> Iterator[object]:
+    if isinstance(value, np.ndarray):
+        yield from value.ravel().tolist()
+    elif isinstance(value, CONTAINERS):
+        for item in value:
+            yield from _leaves(item)
+    else:
+        yield value
+
+
+def repeat_cost(args: Sequence[Any]) -> Cost:
+    extent, repeats = extent_of(args[:1]), _at(args, 1, 1)
+    if isinstance(repeats, (np.ndarray, *CONTAINERS)):
+        times = max([abs(v) for v in leaves_of(repeats) if isinstance(v, (int, float))], default=1)
+    else:
+        times = count_of(repeats, 1)
+    n = int(extent.elements * times) if math.isfinite(times) else 0
+    return Cost(n * extent.item_bytes, n * 4)
+
+
+def tile_cost(args: Sequence[Any]) -> Cost:
+    extent = extent_of(args[:1])
+    n = extent.elements * count_of(_at(args, 1, 1), 1)
+    return Cost(n * extent.item_bytes, n * 4)
+
+
+def resize_cost(args: Sequence[Any]) -> Cost:
+    extent = extent_of(args[:1])
+    n = count_of(_at(args, 1, 1), 1)
+    # np.resize concatenates whole copies first
+    return Cost((n + extent.elements) * extent.item_bytes, (n + extent.elements) * 4 + 100 * n)
+
+
+def window_cost(args: Sequence[Any]) -> Cost:
+    n = count_of(args[0], 1)
+    return Cost(n * 8, n * 32)
+
+
+def triangle_indices_cost(args: Sequence[Any]) -> Cost:
+    n = count_of(args[0], 1)
+    m = _at(args, 2, None)
+    n *= n if m is None or m is ... else count_of(m, 1)
+    return Cost(n * 17, n * 8)
+
+
+def triangle_indices_from_cost(args: Sequence[Any]) -> Cost:
+    n = max(extent_of(args[:1]).elements, math.prod(shape_of(args[0])))
+    return Cost(n * 17, n * 8)
+
+
+def diag_indices_cost(args: Sequence[Any]) -> Cost:
+    return Cost(count_of(args[0], 1) * 8 + count_of(_at(args, 1, 2), 2) * 8, count_of(args[0], 1) + count_of(
+        _at(args, 1, 2), 2))
+
+
+def sections_cost(args: Sequence[Any]) -> Cost:
+    """Splits: one view for each section."""
+    where = _at(args, 1, 1)
+    n = count_of(where, 1) if isinstance(where, (int, np.integer)) else extent_of((where,)).elements + 1
+    return Cost(n * 200, n * 2000 + extent_of(args[:1]).elements // 1000)
+
+
+def unstack_cost(args: Sequence[Any]) -> Cost:
+    n = max(shape_of(args[0]), default=0)
+    return Cost(n * 200, n * 1000)
+
+
+# --- indexing, sorting, linear algebra, FFT
+
+def take_cost(args: Sequence[Any]) -> Cost:
+    a, where = extent_of(args[:1]), extent_of(args[1:2])
+    axis = _at(args, 2, None)
+    shape = shape_of(args[0])
+    per_index = 1
+    if isinstance(axis, (int, np.integer)) and -len(shape) <= axis < len(shape):
+        per_index = math.prod(shape[:axis]) * math.prod(shape[axis:][1:])
+    n = where.elements * per_index
+    return Cost(n * a.item_bytes, n * 4 + where.elements)
+
+
+def bincount_cost(args: Sequence[Any]) -> Cost:
+    extent = extent_of(args[:2])
+    x = args[0] if isinstance(args[0], np.ndarray) else np.asarray(leaves_of(args[0]))
+    top = int(x.max()) if x.size and x.dtype.kind in "iub" else 0
+    n = max(top + 1, count_of(_at(args, 2, 0)))
+    return Cost(n * 8, n + extent.elements * 4)
+
+
+def histogram_cost(bins_at: int, dimensions: int) -> Rule:
+    def rule(args: Sequence[Any]) -> Cost:
+        bins = _at(args, bins_at, 10)
+        if isinstance(bins, str):
+            raise LimitError("bins chosen from the data are not run under limits")
+        extent = extent_of(args[:bins_at])
+        if isinstance(bins, (np.ndarray, *CONTAINERS)):
+            # edges, or for two dimensions two counts: either way no axis has more bins than this
+            most = max([extent_of((bins,)).elements, *[count_of(v, 10) for v in leaves_of(bins)]]) \
+                if dimensions > 1 else extent_of((bins,)).elements
+        else:
+            most = count_of(bins, 10)
+        n = most ** dimensions
+        return Cost(n * 24, n * 16 + extent.elements * 64)
+    return rule
+
+
+def sort_cost(args: Sequence[Any]) -> Cost:
+    cost = elementwise(args)
+    return Cost(cost.size_bytes * 4, cost.work * 4 * max(cost.work.bit_length(), 1))
+
+
+def quantile_cost(args: Sequence[Any]) -> Cost:
+    a, q = extent_of(args[:1]), extent_of(args[1:2])
+    n = a.elements * max(q.elements, 1)
+    return Cost(n * 8 + a.elements * a.item_bytes, n * 16 + a.elements * 64)
+
+
+def rows_squared_cost(args: Sequence[Any]) -> Cost:
+    extent = extent_of(args[:2])
+    rows = max([n for shape in extent.shapes for n in shape[:2]], default=1) * 2
+    return Cost(rows * rows * 16, rows * rows + rows * extent.elements)
+
+
+def diff_cost(args: Sequence[Any]) -> Cost:
+    cost = elementwise([args[0], *args[3:]])
+    return Cost(cost.size_bytes, (cost.work + 2000) * max(count_of(_at(args, 1, 1), 1), 1))
+
+
+def polyval_cost(args: Sequence[Any]) -> Cost:
+    p, x = extent_of(args[:1]), extent_of(args[1:2])
+    return Cost(x.elements * x.item_bytes * 2, p.elements * (x.elements * 2 + 2000))
+
+
+def reduceat_cost(args: Sequence[Any]) -> Cost:
+    a, where = extent_of(args[:1]), extent_of(args[1:2])
+    shape = shape_of(args[0])
+    lanes = a.elements // max(min(shape, default=1), 1)
+    return Cost(where.elements * lanes * a.item_bytes, where.elements * a.elements * 8)
+
+
+def cubic_cost(factor: int) -> Rule:
+    """Dense linear algebra over the last two axes."""
+    def rule(args: Sequence[Any]) -> Cost:
+        extent = extent_of(args[:2])
+        largest = max([n for shape in extent.shapes for n in shape[-2:]], default=1)
+        batch = max([math.prod(shape[:-2]) for shape in extent.shapes] or [1])
+        return Cost((batch * largest ** 2 + extent.elements) * 16, batch * largest ** 3 * factor + extent.elements * 64)
+    return rule
+
+
+def matrix_power_cost(args: Sequence[Any]) -> Cost:
+    cost = cubic_cost(2)(args[:1])
+    return Cost(cost.size_bytes, cost.work * 2 * max(bits_of(_at(args, 1, 1)), 1))
+
+
+def tensor_solve_cost(args: Sequence[Any]) -> Cost:
+    extent = extent_of(args[:2])
+    n = extent.elements
+    return Cost(n * 16, int(n ** 1.5) * 4 + n)
+
+
+def fft_cost(args: Sequence[Any]) -> Cost:
+    """Transforms of one or several axes, perhaps padded to `n` or `s`."""
+    extent = extent_of(args[:1])
+    shape = shape_of(args[0])
+    n = _at(args, 1, None)
+    elements = extent.elements
+    if n is not None and n is not ...:
+        longest = count_of(n, 1)
+        elements = max(elements, elements * longest // max(min(shape, default=1), 1), longest * math.prod(shape[:-1]))
+    return Cost(elements * 32, elements * 16 * max(elements.bit_length(), 1))
+
+
+def fftfreq_cost(args: Sequence[Any]) -> Cost:
+    n = count_of(args[0], 1)
+    return Cost(n * 8, n * 4)
+
+
+def shares_memory_cost(args: Sequence[Any]) -> Cost:
+    if any(isinstance(a, np.ndarray) and a.ndim > 4 for a in args):
+        raise LimitError("shares_memory of arrays with more than 4 axes: the exact answer may take for ever")
+    return Cost(0, 1000)
+
+
+# --- Python's own functions
+
+def walk_cost(args: Sequence[Any]) -> Cost:
+    """Functions that walk their operands once; iterators were made lists by the guard."""
+    extent = extent_of(args)
+    check_int(max([bits_of(v) for v in args] or [0]))
+    return Cost(extent.elements * 8, extent.elements * 50)
+
+
+def listed_cost(args: Sequence[Any]) -> Cost:
+    extent = extent_of(args)
+    length = len(args[0]) if args and hasattr(args[0], "__len__") else 0
+    return Cost(max(extent.elements, length) * 64, max(extent.elements, length) * 200)
+
+
+def round_cost(args: Sequence[Any]) -> Cost:
+    digits = _at(args, 1, None)
+    if isinstance(args[0], int) and isinstance(digits, int):
+        check_int(abs(digits) * 4)
+    if isinstance(digits, int) and bits_of(digits) > 32:
+        raise LimitError("rounding to more digits than there are")
+    return elementwise(args[:1])
+
+
+def pow_cost(args: Sequence[Any]) -> Cost:
+    if len(args) > 2 and args[2] is not None and args[2] is not ...:
+        bits = max(map(bits_of, args))
+        check_int(bits * 16)  # modular powers are cubic
+        return Cost(0, bits ** 3 // 100 + 1)
+    return binary("pow", args[0], args[1])
+
+
+def operator_cost(name: str) -> Rule:
+    return lambda args: binary(name, args[0], args[1])
+
+
+def factorial_cost(args: Sequence[Any]) -> Cost:
+    check_int(count_of(args[0]) * 16)
+    return Cost(0, count_of(args[0]) * 100)
+
+
+def binomial_cost(args: Sequence[Any]) -> Cost:
+    n, k = args[0], _at(args, 1, None)
+    if isinstance(n, int) and (isinstance(k, int) or k is None):
+        check_int(max(bits_of(n), 1) * max(n if k is None else min(k, n), 1))
+    return Cost(0, 10_000)
+
+
+def product_of_ints_cost(args: Sequence[Any]) -> Cost:
+    """prod, lcm: the result has at most the bits of all operands together."""
+    cost = walk_cost(args)
+    bits = 0
+    for value in args:
+        if isinstance(value, range):
+            bits += len(value) * max(bits_of(value.start), bits_of(value.stop), 1)
+        elif not isinstance(value, np.ndarray):  # NumPy's integers wrap
+            bits += sum(map(bits_of, leaves_of(value)))
+    check_int(bits)
+    return cost
+
+
+def format_cost(args: Sequence[Any]) -> Cost:
+    """Text of a value: its items, and the width that the format asks for."""
+    spec = _at(args, 1, "")
+    if not isinstance(spec, str) or len(spec) > 32 or any(len(run) > 3 for run in re.findall(r"\d+", spec)):
+        raise LimitError("formats wider than 999 characters are not run under limits")
+    return text_cost(args[:1])
+
+
+def text_cost(args: Sequence[Any]) -> Cost:
+    elements = extent_of(args).elements
+    return Cost(elements * 64, elements * 500)
+
+
+def small_ints_cost(args: Sequence[Any]) -> Cost:
+    check_int(max([bits_of(v) for v in args] or [0]))
+    return Cost(64, 1000)
+
+
+def tolist_cost(args: Sequence[Any]) -> Cost:
+    n = extent_of(args[:1]).elements
+    return Cost(n * 64, n * 50)
+
+
+def astype_cost(args: Sequence[Any]) -> Cost:
+    n = extent_of(args[:1]).elements
+    return Cost(n * item_size(_at(args, 1)), n * 8)
+
+
+def array_cost(args: Sequence[Any]) -> Cost:
+    n = extent_of(args[:1])
+    return Cost(n.elements * max(item_size(_at(args, 1)), n.item_bytes), n.elements * 50)
+
+
+def range_cost(args: Sequence[Any]) -> Cost:
+    check_int(max([bits_of(v) for v in args] or [0]))
+    return Cost(64, 100)
+
+
+def free_cost(args: Sequence[Any]) -> Cost:
+    return Cost(0, 100)
+
+
+def unary_array_cost(args: Sequence[Any]) -> Cost:
+    return elementwise(args, 16)
+
+
+def nonzero_cost(args: Sequence[Any]) -> Cost:
+    extent = extent_of(args[:1])
+    return Cost(extent.elements * 8 * max(len(shape_of(args[0])), 1), extent.elements * 8)
+
+
+def refused_cost(args: Sequence[Any]) -> Cost:
+    raise LimitError("debugging aids write files and stop the program: not in limited runs")
