@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from pathlib import Path
 from ..templates import levels
 from ..templates.render import render_file
 from ..vm import flags
-from ..vm.errors import ConfigError, PlanError
+from ..vm.errors import ConfigError
 from ..vm.options import OPTIONS
 from ..vm.plan.code_json import dispatch_spec
 from ..vm.run.bundle import MANIFEST, file_digest, host_stamp
@@ -30,7 +31,7 @@ from ..vm.run.manifest import (
     TargetFile,
 )
 from . import object_cache, toolchain
-from .codegen import Module
+from .codegen import PRODUCT_BODY, Module
 from .freshness import find_source, stale_sources
 from .kernels import BuiltFunction, plan_kernels
 from .schema import file_stem, read_buckets
@@ -44,7 +45,7 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
     """Build the bundle of a `buckets.yaml` into the folder `output` (replaced in one step) and return that folder.
 
     targets: CPU levels, all that the compiler knows for this machine when left out. jobs: compilers at the same time
-    (default: PREBAKE_JOBS, else the number of CPUs). pure: no kernels, only programs and plans; needs no compiler.
+    (default: PREBAKE_BUILD_JOBS, else the number of CPUs). pure: programs and plans, no kernels; needs no compiler.
     roots: folders in which sources are looked for. verify: compare each kernel with the interpreter.
     Raises ConfigError (files, tools, stale sources without allow_stale), PlanError (a bucket that cannot be served),
     InternalError (generated code that does not compile or computes something else).
@@ -67,9 +68,8 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
             bundle.mkdir()
             files: dict[str, str] = {}
             if compiler is not None and any(f.plans for f in functions):
-                step("cython")
-                c_source = _c_source(functions, Path(folder))
-                files = _compile(compiler, c_source, wanted, bundle, _job_count(jobs), step)
+                module = make_module(functions)
+                files = _Compilation(compiler, module, Path(folder), bundle, step).run(wanted, _job_count(jobs))
             _write_files(bundle, functions, files, compiler, roots)
             if verify and files:
                 step("verify")
@@ -101,72 +101,95 @@ def choose_levels(targets: Sequence[str] | None) -> tuple[levels.Level, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def bundle_source(functions: Sequence[BuiltFunction]) -> str:
-    """The text of the bundle's Cython module."""
+def make_module(functions: Sequence[BuiltFunction]) -> Module:
+    """The C module of all kernels."""
     module = Module()
     for function in functions:
         for plan in function.plans:
             for built in plan.kernels:
                 module.add(built.kernel)
-    text = module.text()
-    if '"""' in text:
-        raise PlanError("a name in the buckets breaks the module's text")
-    return render_file("kernels.pyx.in", {"c_source": text.replace("\\", "\\\\")})
+    return module
 
 
-def _c_source(functions: Sequence[BuiltFunction], folder: Path) -> bytes:
-    """The C text that Cython makes of the module; from the cache where the same was made before."""
-    text = bundle_source(functions)
-    if "cython" in flags.read("PREBAKE_DUMP"):
-        print(text)
-    key = object_cache.key_of(["cython", toolchain.cython_version(), text])
-    found = object_cache.read(key)
-    if found is None:
-        source = folder / f"{MODULE}.pyx"
-        source.write_text(text, encoding="utf-8")
-        found = toolchain.compile_cython(source).read_bytes()
-        object_cache.write(key, found)
-    return found
+def cython_source(module: Module) -> str:
+    """The text of the bundle's Cython module."""
+    return render_file("kernels.pyx.in", {"c_source": module.text().replace("\\", "\\\\")})
 
 
-def _compile(compiler: toolchain.Toolchain, c_source: bytes, wanted: Sequence[levels.Level], bundle: Path, jobs: int,
-             step: Step) -> dict[str, str]:
-    """Level -> file name of its shared object, compiled side by side."""
-    headers = [path.read_bytes() for path in sorted(toolchain.INCLUDE.glob("*.h"))]
+class _Compilation:
+    """Cython once, then the C compiler once a CPU level; the product, equal in all bundles, is an object of its own."""
 
-    def one(level: levels.Level) -> tuple[str, str]:
-        name = f"{MODULE}_{level.name}"
-        # one C text for all levels; the loader wants the module to be called as the file
-        options = [*compiler.flags(level.flags, level.target), f"-DPyInit_{MODULE}=PyInit_{name}"]
-        output = bundle / (name + toolchain.ABI3_SUFFIX)
-        key = object_cache.key_of([" ".join(compiler.command), compiler.version, toolchain.machine(), *options,
-                                   os.environ.get("LDFLAGS", ""), c_source, *headers])
+    def __init__(self, compiler: toolchain.Toolchain, module: Module, folder: Path, bundle: Path, step: Step) -> None:
+        self.compiler, self.module, self.folder, self.bundle, self.step = compiler, module, folder, bundle, step
+        self.headers = [path.read_bytes() for path in sorted(toolchain.INCLUDE.glob("*.h"))]
+
+    def run(self, wanted: Sequence[levels.Level], jobs: int) -> dict[str, str]:
+        """Level -> file name of its shared object in the bundle."""
+        with ThreadPoolExecutor(max_workers=jobs) as pool:
+            c_text = pool.submit(self.c_text)
+            products = [pool.submit(self.product, level) for level in wanted] if self.module.has_products else []
+            text = c_text.result()
+            self.step("cython")
+            objects = [[product.result()] for product in products] or [[] for _ in wanted]
+            return dict(pool.map(lambda pair: self.library(text, *pair), zip(wanted, objects, strict=True)))
+
+    def c_text(self) -> bytes:
+        """The C text that Cython makes of the module; from the cache where the same was made before."""
+        text = cython_source(self.module)
+        if "cython" in flags.read("PREBAKE_DUMP"):
+            print(text, file=sys.stderr)
+        key = object_cache.key_of(["cython", toolchain.cython_version(), text])
         found = object_cache.read(key)
         if found is None:
-            with tempfile.TemporaryDirectory(dir=bundle.parent) as folder:
-                source = Path(folder) / f"{MODULE}.c"
-                source.write_bytes(c_source)
-                compiler.compile(source, Path(folder) / output.name, options)
-                found = (Path(folder) / output.name).read_bytes()
+            source = self.folder / f"{MODULE}.pyx"
+            source.write_text(text, encoding="utf-8")
+            found = toolchain.compile_cython(source).read_bytes()
             object_cache.write(key, found)
-        output.write_bytes(found)
-        step(f"compile {level.target}")
+        return found
+
+    def product(self, level: levels.Level) -> Path:
+        """The object file of the matrix product."""
+        output = self.folder / f"product_{level.name}.o"
+        output.write_bytes(self.compiled(PRODUCT_BODY.encode(), level, [], None))
+        return output
+
+    def library(self, text: bytes, level: levels.Level, objects: Sequence[Path]) -> tuple[str, str]:
+        """(level, file name) of a shared object, written into the bundle."""
+        # one C text for all levels; the loader wants the module to be called as the file
+        name = f"{MODULE}_{level.name}"
+        output = self.bundle / (name + toolchain.ABI3_SUFFIX)
+        output.write_bytes(self.compiled(text, level, [f"-DPyInit_{MODULE}=PyInit_{name}"], objects))
+        self.step(f"compile {level.target}")
         return level.target, output.name
 
-    with ThreadPoolExecutor(max_workers=max(1, min(jobs, len(wanted)))) as pool:
-        return dict(pool.map(one, wanted))
+    def compiled(self, text: bytes, level: levels.Level, extra: Sequence[str], objects: Sequence[Path] | None) -> bytes:
+        """What the compiler makes of a C text; from the cache where the same was compiled before."""
+        compiler = self.compiler
+        options = [*compiler.flags(level.flags, level.target), *extra]
+        linked = ["object"] if objects is None else ["library", os.environ.get("LDFLAGS", "")]
+        key = object_cache.key_of([" ".join(compiler.command), compiler.version, toolchain.machine(), *linked, *options,
+                                   text, *self.headers])
+        found = object_cache.read(key)
+        if found is None:
+            with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+                source = Path(folder) / f"{MODULE}.c"
+                source.write_bytes(text)
+                compiler.compile(source, Path(folder) / "out", options, objects)
+                found = (Path(folder) / "out").read_bytes()
+            object_cache.write(key, found)
+        return found
 
 
 def _job_count(given: int | None) -> int:
-    """Compilers at the same time: the argument, PREBAKE_JOBS, the CPUs that this process may use."""
+    """Compilers at the same time: the argument, PREBAKE_BUILD_JOBS, the CPUs that this process may use."""
     if given is not None:
         return max(given, 1)
-    text = flags.read("PREBAKE_JOBS")
+    text = flags.read("PREBAKE_BUILD_JOBS")
     if text:
         try:
             return max(int(text), 1)
         except ValueError:
-            raise ConfigError(f"found {text!r}, expected a number of compilers", key="PREBAKE_JOBS") from None
+            raise ConfigError(f"found {text!r}, expected a number of compilers", key="PREBAKE_BUILD_JOBS") from None
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -207,11 +230,13 @@ def _record(function: BuiltFunction, msbc: str, roots: Sequence[str | os.PathLik
             for k in plan.kernels))
         for plan in function.plans)
     options = {name: list(value) if isinstance(value, tuple) else value
-               for name, value in sorted(function.buckets.options.items()) if OPTIONS[name].in_key}
+               for name, value in sorted(function.recordings.options.items())
+               if name in OPTIONS and OPTIONS[name].in_key}
     return BundleFunction(
         msbc, file_digest(function.msbc), program.digest,
         tuple((p.name, p.default, p.kind) for p in program.params),
-        tuple((c.scope, c.module, c.name) for c in program.captures), tuple(sources), plans, options, {},
+        tuple((c.scope, c.module, c.name) for c in program.captures), tuple(sources), plans, options,
+        dict(function.recordings.shapes),
         {short: symbols[0] for short, symbols in sorted(function.buckets.symbols.items()) if symbols})
 
 

@@ -84,7 +84,8 @@ class Module:
     def text(self) -> str:
         """The C source: includes, nests, kernels, table."""
         parts = ['#include "pb_abi.h"', '#include "pb_bundle.h"']
-        parts.append('#include "pb_product.h"' if self.has_products else _NO_PRODUCTS)
+        if self.has_products:
+            parts.append('#include "pb_bundle_product.h"')
         for text, name in self.nests.items():
             attribute = "static inline" if name in self.hot else "static __attribute__((noinline))"
             parts.append(f"{attribute} int {name}{text}")
@@ -103,8 +104,8 @@ _TABLE = """static const pb_kernel_table pb_bundle_table = {
 };
 static const void *const pb_bundle_address = &pb_bundle_table;
 """
-_PACKING = "PB_PACK_LAYOUT, pb_pack_bytes, pb_pack"
-_NO_PRODUCTS = "/* no products */"
+_PACKING = "PB_PACK_LAYOUT, pb_bundle_pack_bytes, pb_bundle_pack"
+PRODUCT_BODY = '#define PB_BUNDLE_PRODUCT_BODY\n#include "pb_bundle_product.h"\n'  # an object of its own
 
 
 def kernel_name(qualname: str, plan: int, bucket: int) -> str:
@@ -453,7 +454,7 @@ class _KernelPrinter:
         if instr.bias is not None:
             self.line(f"p.bias = {self.address(instr.bias.base, instr.bias.offset)}, "
                       f"p.bias_s = {self.use(instr.bias.strides[0])};")
-        self.line("pb_product(&p);")
+        self.line("pb_bundle_product(&p);")
         self.line("}")
 
 
@@ -481,4 +482,4 @@ def _comment(text: str) -> str:
     return re.sub(r'[^\x20-\x7e]|\*/|"|\\', "_", text)
 
 
-__all__ = ["ARENA", "Bounds", "Kernel", "Module", "bucket_text", "kernel_name", "result_registers"]
+__all__ = ["ARENA", "PRODUCT_BODY", "Bounds", "Kernel", "Module", "bucket_text", "kernel_name", "result_registers"]

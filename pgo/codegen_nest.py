@@ -516,8 +516,8 @@ class _Printer:
             out = self.nest.outs[k]
             dtype = self.nest.slot_dtype(out.slot)
             if self.is_inner_reduced:
-                self.out(f"pb_{out.reduce}_{dtype} s{k};")
-                self.out(f"pb_{out.reduce}_begin_{dtype}(&s{k});")
+                self.out(f"pb_fold_{out.reduce}_{dtype} s{k};")
+                self.out(f"pb_fold_{out.reduce}_begin_{dtype}(&s{k});")
             else:
                 self.out(f"{C_TYPES[dtype]} s{k}[PB_BLOCK];")
                 if out.reduce in _ARG:
@@ -532,7 +532,7 @@ class _Printer:
             dtype = self.nest.slot_dtype(out.slot)
             result = "i64" if out.reduce in _ARG else dtype
             if self.is_inner_reduced:
-                value = store(result, access.memory, f"pb_{out.reduce}_end_{dtype}(&s{k})")
+                value = store(result, access.memory, f"pb_fold_{out.reduce}_end_{dtype}(&s{k})")
                 self.out(f"pb_at_{access.memory}({self.pointer[access.name]}) = {value};")
             else:
                 stride = access.strides[self.inner]
@@ -595,7 +595,7 @@ class _Printer:
                 at = ""
                 if out.reduce in _ARG:
                     at = ", j"
-                self.out(f"pb_{out.reduce}_block_{dtype}(&s{k}, {self.direct.get(k, f't{k}')}, m{at});")
+                self.out(f"pb_fold_{out.reduce}_block_{dtype}(&s{k}, {self.direct.get(k, f't{k}')}, m{at});")
         if in_blocks and not (self.reductions and not self.is_inner_reduced):
             self.out("}")
 
@@ -692,7 +692,7 @@ class _Printer:
         v = f"v{out.slot}"
         if out.reduce in _ARG:
             position = f"i{self.tag[self.reduced[0]]}"
-            self.out(f"const int take{k} = pb_{out.reduce}_takes_{dtype}({v}, s{k}[l], s{k}_at[l]);")
+            self.out(f"const int take{k} = pb_fold_{out.reduce}_takes_{dtype}({v}, s{k}[l], s{k}_at[l]);")
             self.out(f"s{k}[l] = take{k} ? {v} : s{k}[l];")
             self.out(f"s{k}_at[l] = take{k} ? {position} : s{k}_at[l];")
         else:

@@ -18,7 +18,7 @@ from ..vm.plan.reading import RecordedReader
 from ..vm.plan.signature import Signature
 from ..vm.plan.steps import Fact, Plan
 from .codegen import Kernel, bucket_text, kernel_name
-from .schema import UNBOUNDED, Bucket, BucketsFile, FunctionBuckets, RecordedSignature
+from .schema import UNBOUNDED, Bucket, BucketsFile, FunctionBuckets, RecordedSignature, Recordings
 
 MAX_PLANS = 6  # of one bucket; past this its edges do not fit the program's branches
 _FAR = 1 << 20  # stands for an unbounded extent when facts are looked at
@@ -49,6 +49,7 @@ class BuiltFunction:
     """Everything that a bundle holds of one function. notes: corners that no kernel serves, and why."""
 
     buckets: FunctionBuckets
+    recordings: Recordings
     program: Program
     msbc: bytes
     plans: list[BuiltPlan] = field(default_factory=list)
@@ -66,11 +67,15 @@ def plan_kernels(config: BucketsFile, function: FunctionBuckets) -> BuiltFunctio
     if program.name != function.qualname:
         raise PlanError(f"{function.qualname}: the program beside the YAML is that of '{program.name}'\n"
                         f"  fix       prebake plan PROFILE -o {config.path.name}")
-    built = BuiltFunction(function, program, msbc)
-    recorded = config.load_signatures(function)
+    recordings = config.load_recordings(function)
+    if recordings.digest != program.digest:
+        raise PlanError(f"{function.qualname}: the shapes beside the YAML belong to another program\n"
+                        f"  found     digest {recordings.digest}\n  expected  digest {program.digest}\n"
+                        f"  fix       prebake plan PROFILE -o {config.path.name}")
+    built = BuiltFunction(function, recordings, program, msbc)
     by_code: dict[str, BuiltPlan] = {}
     for index, bucket in enumerate(function.buckets):
-        for plan, corners in _plans_of_bucket(built, bucket, recorded[bucket.signature]):
+        for plan, corners in _plans_of_bucket(built, bucket, recordings.signatures[bucket.signature]):
             code = lower_plan(plan)
             signature: Signature = plan.signature  # type: ignore[assignment]
             known = by_code.setdefault(f"{signature!r}{code!r}", BuiltPlan(signature, code))
@@ -86,7 +91,7 @@ def _plans_of_bucket(built: BuiltFunction, bucket: Bucket,
                      recorded: RecordedSignature) -> list[tuple[Plan, list[Extents]]]:
     """(plan, the corners it serves) until every corner that can be planned has one."""
     function, program = built.buckets, built.program
-    fusions = function.options.get("disable_fusions", ())
+    fusions = {**built.recordings.options, **function.options}.get("disable_fusions", ())
     found: list[tuple[Plan, list[Extents]]] = []
     refused: list[tuple[Extents, PlanRefused]] = []
     for extents in corners_of(function, bucket, recorded):

@@ -76,15 +76,27 @@ class Samples:
             self.extents.get(f"{row.path}.shape[{d}]", 2) for d in range(row.ndim))
         if row.layout == "C" or not shape:
             array = self._fill(row.dtype, shape)
-        else:  # any strides: every other element along the last axis, the first axis reversed
-            array = self._fill(row.dtype, (*shape[:-1], 2 * shape[-1]))[::-1, ..., ::2] if len(shape) > 1 else \
-                self._fill(row.dtype, (2 * shape[0],))[::-2]
+        else:
+            array = self._strided(row, shape)
         if row.constant:
             array.setflags(write=False)
             base = array.base
-            if isinstance(base, np.ndarray):
+            while isinstance(base, np.ndarray):
                 base.setflags(write=False)
+                base = base.base
         return array
+
+    def _strided(self, row: Row, shape: tuple[int, ...]) -> np.ndarray:
+        """An array with axes in the order, the direction and about the step that the recorded strides have."""
+        item = NUMPY_DTYPES[row.dtype].itemsize
+        given = [self.extents.get(f"{row.path}.strides[{d}]", 2 * item if d == len(shape) - 1 else 1 << 30)
+                 for d in range(len(shape))]
+        order = sorted(range(len(shape)), key=lambda d: -abs(given[d]))  # outermost first
+        step = min(max(abs(given[order[-1]]) // item, 1), 4)
+        memory = self._fill(row.dtype, tuple(shape[d] * (step if d == order[-1] else 1) for d in order))
+        memory = memory[tuple(slice(None, None, (step if d == order[-1] else 1) * (-1 if given[d] < 0 else 1))
+                              for d in order)]
+        return memory.transpose([order.index(d) for d in range(len(shape))])
 
     def _fill(self, dtype: str, shape: Sequence[int]) -> np.ndarray:
         kind = NUMPY_DTYPES[dtype]

@@ -24,7 +24,7 @@ INCLUDE = Path(__file__).resolve().parent.parent / "templates" / "include"
 LIMITED_API = "0x030B0000"
 ABI3_SUFFIX = ".abi3.so"
 
-_SHARED = ("-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-pipe", "-w")
+_FLAGS = ("-std=gnu11", "-fPIC", "-fvisibility=hidden", "-pipe", "-w")
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,24 @@ class Toolchain:
     def flags(self, level_flags: Sequence[str], level: str) -> list[str]:
         """Everything but file names: the environment's flags, ours, the level's (-O3 and the rules of arithmetic)."""
         extra = shlex.split(os.environ.get("CPPFLAGS", "")) + shlex.split(os.environ.get("CFLAGS", ""))
-        flags = [*extra, *_SHARED, *level_flags, f'-DPB_LEVEL="{level}"', f"-DPy_LIMITED_API={LIMITED_API}"]
+        flags = [*extra, *_FLAGS, *level_flags, f'-DPB_LEVEL="{level}"', f"-DPy_LIMITED_API={LIMITED_API}"]
         if not self.is_clang:
             flags.append("-fno-semantic-interposition")
         return flags
 
-    def compile(self, source: Path, output: Path, flags: Sequence[str]) -> None:
-        """Compile and link one C file into a shared object. Raises InternalError with the compiler's own words."""
+    def compile(self, source: Path, output: Path, flags: Sequence[str], objects: Sequence[Path] | None = None) -> None:
+        """Compile a C file and link it with `objects` into a shared object; with None, compile it into an object.
+
+        Raises InternalError with the compiler's own words.
+        """
         folder = source.parent
         command = [*self.command, *flags, f"-ffile-prefix-map={folder}=.", "-I", str(INCLUDE),
-                   "-I", sysconfig.get_path("include"), source.name, "-o", str(output.resolve()),
-                   "-Wl,--build-id=none", "-Wl,-s", *shlex.split(os.environ.get("LDFLAGS", "")), "-lm"]
+                   "-I", sysconfig.get_path("include"), source.name, "-o", str(output.resolve())]
+        if objects is None:
+            command.append("-c")
+        else:
+            command += [*(str(path) for path in objects), "-shared", "-Wl,--build-id=none", "-Wl,-s",
+                        *shlex.split(os.environ.get("LDFLAGS", "")), "-lm"]
         done = _run(command, folder)
         if done.returncode:
             raise InternalError(f"the C compiler failed on generated code\n  command   {shlex.join(command)}\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from prebake.pgo import drive, toolchain
-from prebake.pgo.codegen import Kernel, Module
+from prebake.pgo.codegen import PRODUCT_BODY, Kernel, Module
 from prebake.templates import levels
 from prebake.vm.plan.code import Code
 
@@ -17,11 +17,11 @@ ACCESSOR = '\n__attribute__((visibility("default"))) const void *table(void) { r
 
 
 def c_source(kernels: Sequence[Kernel]) -> str:
-    """The C text of a module with these kernels."""
+    """The C text of a module with these kernels, complete in itself."""
     module = Module()
     for kernel in kernels:
         module.add(kernel)
-    return module.text()
+    return (PRODUCT_BODY if module.has_products else "") + module.text() + ACCESSOR
 
 
 def compile_kernels(kernels: Sequence[Kernel], *flags: str) -> drive.KernelTable:
@@ -29,11 +29,11 @@ def compile_kernels(kernels: Sequence[Kernel], *flags: str) -> drive.KernelTable
     compiler = toolchain.find_toolchain()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "kernels.c")
-        source.write_text(c_source(kernels) + ACCESSOR)
+        source.write_text(c_source(kernels))
         level = levels.host_level()
         chosen = [f for f in compiler.flags(level.flags, level.target) if f != "-w"]
         compiler.compile(source, Path(folder, "kernels.so"),
-                         [*chosen, "-Wall", "-Werror", "-Wno-unused", "-Wno-maybe-uninitialized", *flags])
+                         [*chosen, "-Wall", "-Werror", "-Wno-unused", "-Wno-maybe-uninitialized", *flags], [])
         library = ctypes.CDLL(str(Path(folder, "kernels.so")))
     library.table.restype = ctypes.c_void_p
     table = drive.open_table(library.table())

@@ -1,6 +1,6 @@
 /* What a bundle's nests need beside the scalar operations: addresses, index checks, block reductions.
  *
- * A reduction along the inner axis keeps a state `pb_<reduce>_<dtype>`, fed block by block: `_begin`, `_block(state, values, count[,
+ * A reduction along the inner axis keeps a state `pb_fold_<reduce>_<dtype>`, fed block by block: `_begin`, `_block(state, values, count[,
  * position of the first value])`, `_end`. Blocks are summed by several vectors of lanes and a tree; the sums of blocks are
  * added in double for float32 and with compensation for float64: at least as exact as pairwise summation.
  */
@@ -170,35 +170,35 @@ PB_DEFINE_EXTREMUM(min, uint8_t, bool, int8_t, <)
 
 typedef struct {
     double total;
-} pb_sum_f32;
-PB_BUNDLE_INLINE void pb_sum_begin_f32(pb_sum_f32 *s) { s->total = 0; }
-PB_BUNDLE_INLINE void pb_sum_block_f32(pb_sum_f32 *s, const float *p, int64_t n) {
+} pb_fold_sum_f32;
+PB_BUNDLE_INLINE void pb_fold_sum_begin_f32(pb_fold_sum_f32 *s) { s->total = 0; }
+PB_BUNDLE_INLINE void pb_fold_sum_block_f32(pb_fold_sum_f32 *s, const float *p, int64_t n) {
     s->total += pb_lanes_sum_f32(p, n, 0);
 }
-PB_BUNDLE_INLINE float pb_sum_end_f32(const pb_sum_f32 *s) { return (float)s->total; }
+PB_BUNDLE_INLINE float pb_fold_sum_end_f32(const pb_fold_sum_f32 *s) { return (float)s->total; }
 
 typedef struct {
     double total, rest;
-} pb_sum_f64;
-PB_BUNDLE_INLINE void pb_sum_begin_f64(pb_sum_f64 *s) { s->total = s->rest = 0; }
-PB_BUNDLE_INLINE void pb_sum_block_f64(pb_sum_f64 *s, const double *p, int64_t n) {
+} pb_fold_sum_f64;
+PB_BUNDLE_INLINE void pb_fold_sum_begin_f64(pb_fold_sum_f64 *s) { s->total = s->rest = 0; }
+PB_BUNDLE_INLINE void pb_fold_sum_block_f64(pb_fold_sum_f64 *s, const double *p, int64_t n) {
     const double x = pb_lanes_sum_f64(p, n, 0), t = s->total + x, back = t - s->total;
     s->rest += (s->total - (t - back)) + (x - back);
     s->total = t;
 }
-PB_BUNDLE_INLINE double pb_sum_end_f64(const pb_sum_f64 *s) { /* the rest is NaN where the total is infinite */
+PB_BUNDLE_INLINE double pb_fold_sum_end_f64(const pb_fold_sum_f64 *s) { /* the rest is NaN where the total is infinite */
     return s->total - s->total == 0 ? s->total + s->rest : s->total;
 }
 
 #define PB_DEFINE_FOLD(name, T, D, IDENTITY, OP)                                            \
     typedef struct {                                                                        \
         T total;                                                                            \
-    } pb_##name##_##D;                                                                      \
-    PB_BUNDLE_INLINE void pb_##name##_begin_##D(pb_##name##_##D *s) { s->total = IDENTITY; }   \
-    PB_BUNDLE_INLINE void pb_##name##_block_##D(pb_##name##_##D *s, const T *p, int64_t n) {  \
+    } pb_fold_##name##_##D;                                                                      \
+    PB_BUNDLE_INLINE void pb_fold_##name##_begin_##D(pb_fold_##name##_##D *s) { s->total = IDENTITY; }   \
+    PB_BUNDLE_INLINE void pb_fold_##name##_block_##D(pb_fold_##name##_##D *s, const T *p, int64_t n) {  \
         s->total = s->total OP pb_lanes_##name##_##D(p, n, IDENTITY);                       \
     }                                                                                       \
-    PB_BUNDLE_INLINE T pb_##name##_end_##D(const pb_##name##_##D *s) { return s->total; }
+    PB_BUNDLE_INLINE T pb_fold_##name##_end_##D(const pb_fold_##name##_##D *s) { return s->total; }
 
 PB_DEFINE_FOLD(sum, int32_t, i32, 0, +)
 PB_DEFINE_FOLD(sum, int64_t, i64, 0, +)
@@ -211,29 +211,29 @@ PB_DEFINE_FOLD(prod, int64_t, i64, 1, *)
     typedef struct {                                                                            \
         T best;                                                                                 \
         int nan;                                                                                \
-    } pb_##name##_##D;                                                                          \
-    PB_BUNDLE_INLINE void pb_##name##_begin_##D(pb_##name##_##D *s) {                             \
+    } pb_fold_##name##_##D;                                                                          \
+    PB_BUNDLE_INLINE void pb_fold_##name##_begin_##D(pb_fold_##name##_##D *s) {                             \
         s->best = IDENTITY;                                                                     \
         s->nan = 0;                                                                             \
     }                                                                                           \
-    PB_BUNDLE_INLINE void pb_##name##_block_##D(pb_##name##_##D *s, const T *p, int64_t n) {      \
+    PB_BUNDLE_INLINE void pb_fold_##name##_block_##D(pb_fold_##name##_##D *s, const T *p, int64_t n) {      \
         const T best = pb_lanes_##name##_##D(p, n, &s->nan);                                    \
         s->best = best CMP s->best ? best : s->best;                                            \
     }                                                                                           \
-    PB_BUNDLE_INLINE T pb_##name##_end_##D(const pb_##name##_##D *s) { return s->nan ? NAN_VALUE : s->best; } \
+    PB_BUNDLE_INLINE T pb_fold_##name##_end_##D(const pb_fold_##name##_##D *s) { return s->nan ? NAN_VALUE : s->best; } \
     typedef struct {                                                                            \
         T best;                                                                                 \
         int64_t at;                                                                             \
-    } pb_arg##name##_##D;                                                                       \
+    } pb_fold_arg##name##_##D;                                                                       \
     /* Whether v replaces the best so far: the first NaN wins, then the first extremum. */      \
-    PB_BUNDLE_INLINE int pb_arg##name##_takes_##D(T v, T best, int64_t at) {                      \
+    PB_BUNDLE_INLINE int pb_fold_arg##name##_takes_##D(T v, T best, int64_t at) {                      \
         return (at < 0) | (v CMP best) | ((v != v) & (best == best));                           \
     }                                                                                           \
-    PB_BUNDLE_INLINE void pb_arg##name##_begin_##D(pb_arg##name##_##D *s) {                       \
+    PB_BUNDLE_INLINE void pb_fold_arg##name##_begin_##D(pb_fold_arg##name##_##D *s) {                       \
         s->best = 0;                                                                            \
         s->at = -1;                                                                             \
     }                                                                                           \
-    PB_BUNDLE_SHARED void pb_arg##name##_block_##D(pb_arg##name##_##D *s, const T *p, int64_t n, int64_t first) { \
+    PB_BUNDLE_SHARED void pb_fold_arg##name##_block_##D(pb_fold_arg##name##_##D *s, const T *p, int64_t n, int64_t first) { \
         int nan = 0;                                                                            \
         const T best = pb_lanes_##name##_##D(p, n, &nan);                                       \
         if (s->at >= 0 && s->best != s->best) return;                                           \
@@ -251,7 +251,7 @@ PB_DEFINE_FOLD(prod, int64_t, i64, 1, *)
             s->at = first + i;                                                                  \
         }                                                                                       \
     }                                                                                           \
-    PB_BUNDLE_INLINE int64_t pb_arg##name##_end_##D(const pb_arg##name##_##D *s) { return s->at; }
+    PB_BUNDLE_INLINE int64_t pb_fold_arg##name##_end_##D(const pb_fold_arg##name##_##D *s) { return s->at; }
 
 PB_DEFINE_BEST(max, float, f32, -__builtin_inff(), >, __builtin_nanf(""))
 PB_DEFINE_BEST(max, double, f64, -__builtin_inf(), >, __builtin_nan(""))
@@ -266,15 +266,15 @@ PB_DEFINE_BEST(min, uint8_t, bool, 1, <, 0)
 
 typedef struct {
     uint8_t value;
-} pb_any_bool, pb_all_bool;
-PB_BUNDLE_INLINE void pb_any_begin_bool(pb_any_bool *s) { s->value = 0; }
-PB_BUNDLE_INLINE void pb_all_begin_bool(pb_all_bool *s) { s->value = 1; }
-PB_BUNDLE_INLINE void pb_any_block_bool(pb_any_bool *s, const uint8_t *p, int64_t n) {
+} pb_fold_any_bool, pb_fold_all_bool;
+PB_BUNDLE_INLINE void pb_fold_any_begin_bool(pb_fold_any_bool *s) { s->value = 0; }
+PB_BUNDLE_INLINE void pb_fold_all_begin_bool(pb_fold_all_bool *s) { s->value = 1; }
+PB_BUNDLE_INLINE void pb_fold_any_block_bool(pb_fold_any_bool *s, const uint8_t *p, int64_t n) {
     if (!s->value) s->value = memchr(p, 1, (size_t)n) != NULL;
 }
-PB_BUNDLE_INLINE void pb_all_block_bool(pb_all_bool *s, const uint8_t *p, int64_t n) {
+PB_BUNDLE_INLINE void pb_fold_all_block_bool(pb_fold_all_bool *s, const uint8_t *p, int64_t n) {
     if (s->value) s->value = memchr(p, 0, (size_t)n) == NULL;
 }
-PB_BUNDLE_INLINE uint8_t pb_any_end_bool(const pb_any_bool *s) { return s->value; }
-PB_BUNDLE_INLINE uint8_t pb_all_end_bool(const pb_all_bool *s) { return s->value; }
+PB_BUNDLE_INLINE uint8_t pb_fold_any_end_bool(const pb_fold_any_bool *s) { return s->value; }
+PB_BUNDLE_INLINE uint8_t pb_fold_all_end_bool(const pb_fold_all_bool *s) { return s->value; }
 #endif
