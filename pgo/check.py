@@ -67,7 +67,7 @@ def parse_share(value: float | str) -> float:
 def check_bundle(bundle: object, profile: object = None, max_miss: float | str | None = None) -> Report:
     """Everything that is wrong with a bundle folder (or a loaded Bundle); see `Report`."""
     limit = DEFAULT_MAX_MISS if max_miss is None else parse_share(max_miss)
-    folder = Path(os.fspath(getattr(bundle, "path", bundle)))  # type: ignore[arg-type]
+    folder = Path(getattr(bundle, "path", bundle))  # type: ignore[arg-type]
     report = Report(str(folder))
     functions = _records(folder, report)
     if functions is None:

@@ -151,7 +151,8 @@ def prepare(folder: Path) -> float:
     order = random.permutation(len(images))
     images, labels = images[order], labels[order]
     weights = train(images[:_TRAIN], labels[:_TRAIN])
-    np.savez(folder / "weights.npz", **{f"{'wb'[i % 2]}{i // 2}": w for i, w in enumerate(weights)})
+    names = {f"{'wb'[i % 2]}{i // 2}": w for i, w in enumerate(weights)}
+    np.savez(folder / "weights.npz", **names)  # type: ignore[arg-type]
     asked, right = images[_TRAIN:], labels[_TRAIN:]
     np.savez(folder / "requests.npz", images=asked, labels=right, yesterday=traffic(random, 400),
              today=traffic(random, _REQUESTS))

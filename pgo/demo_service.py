@@ -18,7 +18,7 @@ if MODE == "numpy":
         return function
 else:
     import prebake
-    jit = prebake.jit
+    from prebake import jit
 
 
 @jit

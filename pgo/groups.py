@@ -28,6 +28,7 @@ class FunctionPlan:
     signatures: list[SignatureProfile]
     refused: dict[int, str] = field(default_factory=dict)
     edges: dict[str, list[int]] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
 
 
 def make_groups(function: FunctionPlan) -> list[Group]:
@@ -117,7 +118,8 @@ class _Regimes:
         if len(self.plans) >= _MOST_FACTS or self.number in self.function.refused:
             return None
         try:
-            made = plan_recorded(self.function.program, self.signature.signature, full)
+            made = plan_recorded(self.function.program, self.signature.signature, full,
+                                 self.function.options.get("disable_fusions", ()))  # type: ignore[arg-type]
         except PlanRefused as error:
             self.function.refused[self.number] = error.reason
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from .profile import FunctionProfile, SignatureProfile
 from .schema import BUCKET_WORDS
@@ -14,17 +15,21 @@ _LETTERS = "kmnpqrtuvwz"
 _MOST_CONSTANTS = 8  # names given to symbols that never varied; the others stay free
 
 
+# (signature number, a symbol's extents over that signature's shapes), ...
+Column: TypeAlias = tuple[tuple[int, tuple[int, ...]], ...]
+
+
 @dataclass
 class _Tie:
     """Symbols with one column of extents. paths: the arrays they belong to."""
 
-    column: tuple[object, ...]
+    column: Column
     symbols: list[str] = field(default_factory=list)
     name: str = ""
 
     @property
     def is_constant(self) -> bool:
-        return len({value for _, values in self.column for value in values}) <= 1  # type: ignore[misc]
+        return len({value for _, values in self.column for value in values}) <= 1
 
     def has_path(self, symbol: str) -> bool:
         return any(_path(symbol) == _path(other) for other in self.symbols)
@@ -61,8 +66,8 @@ def name_symbols(function: FunctionProfile,
     return _with_names(ties, function)
 
 
-def _columns(signatures: Iterable[SignatureProfile]) -> dict[str, tuple[object, ...]]:
-    """symbol -> ((signature number, its extents over that signature's shapes), ...), in order of first appearance."""
+def _columns(signatures: Iterable[SignatureProfile]) -> dict[str, Column]:
+    """Symbol -> its column, in order of first appearance."""
     columns: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
     for number, signature in enumerate(signatures):
         rows = sorted(signature.shapes)

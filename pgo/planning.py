@@ -143,6 +143,7 @@ def _prepare(seen: FunctionProfile, before: FunctionBuckets | None, allow_stale:
                         + "\n  fix       record the profile again, or pass --allow-stale")
     made = FunctionPlan(seen, program, name_symbols(seen, before.symbols if before else None), seen.ordered())
     made.edges = branch_edges(program)
+    made.options = {**seen.options, **(before.options if before else {})}
     return made
 
 
@@ -177,16 +178,14 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
         used = {n for b in buckets for n in b.extents} | set(old.symbols)
         symbols = {n: s for n, s in function.symbols.items() if n in used}
         symbols |= {n: s for n, s in old.symbols.items() if n not in symbols}
-        options = {**function.profile.options, **old.options}
-        parts.append(FunctionBuckets(name, symbols, options, buckets, old.comments))
+        parts.append(FunctionBuckets(name, symbols, function.options, buckets, old.comments))
         yaml_notes[name] = _function_notes(function, groups, selection)
         for number, reason in sorted(function.refused.items()):
             notes.append(f"{name} ({function.signatures[number].text()}): left to the interpreter: {reason}")
         if dropped.get(name):
             notes.append(f"{name}: not planned again, since they were removed by hand: {', '.join(dropped[name])}")
-        recordings[name] = Recordings(
-            name, function.profile.digest, tuple(map(_recorded, function.signatures)), function.profile.options,
-            function.profile.shapes, tuple(bucket_key(b) for b in planned), dropped.get(name, ()))
+        recordings[name] = replace(recordings_of(function), planned=tuple(bucket_key(b) for b in planned),
+                                   dropped=dropped.get(name, ()))
     for name, old in before.items():
         if name not in functions:
             parts.append(old)
@@ -222,7 +221,14 @@ def _function_notes(function: FunctionPlan, groups: Sequence[Group], selection: 
     return notes
 
 
-def _recorded(signature: SignatureProfile) -> RecordedSignature:
+def recordings_of(function: FunctionPlan) -> Recordings:
+    """What the profile said of a function, in the form that lies beside the YAML."""
+    seen = function.profile
+    return Recordings(seen.qualname, seen.digest, tuple(map(recorded_signature, function.signatures)), seen.options,
+                      seen.shapes)
+
+
+def recorded_signature(signature: SignatureProfile) -> RecordedSignature:
     """The signature with its commonest shapes, and the least and greatest along each symbol."""
     ranked = sorted(signature.shapes, key=lambda e: (-signature.shapes[e].calls, e))
     chosen = set(ranked[:_KEPT_SHAPES])

@@ -1,0 +1,244 @@
+"""Measured gains: candidate kernels are built into a scratch bundle and timed against the tape on synthetic arguments.
+
+Both are timed at the level that they share, `bind` and `run` over one frame (pb_abi.h), from a loop in C: what the
+dispatcher adds is the same for all of them. A figure is the least of several rounds, taken in turns, so that a slow
+moment of the machine spoils a round and not a comparison.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from ..templates.levels import runnable_levels
+from ..vm.errors import ConfigError, InternalError, PlanError
+from ..vm.plan.code import Code
+from ..vm.plan.planner import PlanRefused
+from ..vm.run.tape import Tape
+from . import toolchain
+from .buckets import Candidate, Group, PriorModel
+from .drive import Driver, GuardFailed, Trapped, find_kernel, open_capsule
+from .groups import FunctionPlan
+from .kernels import BuiltFunction, BuiltKernel, BuiltPlan, plan_kernels
+from .planning import recorded_signature, recordings_of
+from .samples import Samples
+from .schema import Bucket, BucketsFile, FunctionBuckets, dump_buckets, file_stem, programs_folder
+
+_MOST_NARROW = 24  # narrow candidates that are built: those whose calls take most time
+_LEAST_SHARE = 0.005  # of all calls' time; below, no gain is worth a kernel
+_MOST_POINTS = 3  # shapes at which one candidate is timed
+_ROUNDS = 5
+_ROUND_NS = 1_500_000
+_MOST_ELEMENTS = 4 << 20  # of one array: larger shapes are not timed
+
+_TIMER = """
+#include <stdint.h>
+#include <time.h>
+typedef int (*entry)(const void *, void *);
+static int64_t now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+/* nanoseconds of n calls, or -1 when one of them fails */
+__attribute__((visibility("default"))) int64_t prebake_time(entry f, const void *plan, void *frame, int64_t n) {
+    int64_t start = now();
+    for (int64_t i = 0; i < n; i++)
+        if (f(plan, frame)) return -1;
+    return now() - start;
+}
+"""
+
+
+@dataclass
+class MeasuredModel:
+    """A cost model from measured times.
+
+    ratios: (group, box) -> (logarithm of the elements, share of the tape's time) at each shape that was timed.
+    A candidate that was not timed is taken to gain nothing over the widest of its group.
+    """
+
+    ratios: dict[tuple[int, str], list[tuple[float, float]]] = field(default_factory=dict)
+    widest: dict[int, tuple[int, str]] = field(default_factory=dict)
+    prior: PriorModel = field(default_factory=PriorModel)
+
+    def ratio(self, group: Group, candidate: Candidate, point: Any) -> float:
+        """See CostModel."""
+        known = self.ratios.get((candidate.group, candidate.text()))
+        if known is None:
+            known = self.ratios.get(self.widest.get(candidate.group, (-1, "")))
+        if known is None:
+            return self.prior.ratio(group, replace(candidate, fixed=()), point)
+        size = math.log1p(group.elements(group.values(point)))
+        return min(known, key=lambda item: abs(item[0] - size))[1]
+
+
+def measure_candidates(functions: Sequence[FunctionPlan], groups: Sequence[Group],
+                       candidates: Sequence[Candidate]) -> MeasuredModel | None:
+    """The measured cost model of the candidates worth building; None where there is no compiler to build them."""
+    try:
+        compiler = toolchain.find_toolchain()
+    except ConfigError:
+        return None
+    chosen = worth_building(groups, candidates)
+    model = MeasuredModel(widest={c.group: (c.group, c.text()) for c in chosen if not c.fixed})
+    with tempfile.TemporaryDirectory(prefix="prebake-measure-") as name:
+        folder = Path(name)
+        timer = _build_timer(compiler, folder)
+        config, owners = _scratch_config(functions, groups, chosen, folder)
+        try:
+            from .build import build
+
+            bundle = build(config.path, folder / "bundle", targets=[runnable_levels()[0].name], allow_stale=True,
+                           verify=False)
+        except (PlanError, InternalError):
+            return None  # the real build will say what is wrong
+        built = {f.qualname: plan_kernels(config, f) for f in config.functions}
+        library = next(iter(sorted(bundle.glob("*.so"))), None)
+        if library is None:
+            return None
+        table, keep = open_capsule(library)
+        for candidate, (qualname, index) in zip(chosen, owners, strict=True):
+            group = groups[candidate.group]
+            found = _time_candidate(built[qualname], index, group, candidate, table, timer, functions)
+            if found:
+                model.ratios[candidate.group, candidate.text()] = found
+        del keep
+    return model
+
+
+def worth_building(groups: Sequence[Group], candidates: Sequence[Candidate]) -> list[Candidate]:
+    """All widest candidates, and the narrow ones whose calls take a share of the time that could be worth a kernel."""
+    def weight(candidate: Candidate) -> float:
+        points = groups[candidate.group].points
+        return sum(points[i].calls * points[i].time_ns for i in candidate.members)
+
+    total = sum(p.calls * p.time_ns for g in groups for p in g.points)
+    narrow = sorted((c for c in candidates if c.fixed and weight(c) >= _LEAST_SHARE * total), key=lambda c: -weight(c))
+    return [c for c in candidates if not c.fixed] + narrow[:_MOST_NARROW]
+
+
+def _build_timer(compiler: toolchain.Toolchain, folder: Path) -> Any:
+    source = folder / "timer.c"
+    source.write_text(_TIMER)
+    compiler.compile(source, folder / "timer.so", ["-O2", "-fPIC", "-shared"])
+    function = ctypes.CDLL(str(folder / "timer.so")).prebake_time
+    function.restype = ctypes.c_int64
+    function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    return function
+
+
+def _scratch_config(functions: Sequence[FunctionPlan], groups: Sequence[Group], chosen: Sequence[Candidate],
+                    folder: Path) -> tuple[BucketsFile, list[tuple[str, int]]]:
+    """A buckets.yaml of the candidates, written with its neighbours; and (function, bucket index) of each candidate."""
+    path = folder / "measure.yaml"
+    buckets: dict[str, list[Bucket]] = {}
+    owners = []
+    for candidate in chosen:
+        group = groups[candidate.group]
+        mine = buckets.setdefault(group.function, [])
+        owners.append((group.function, len(mine)))
+        mine.append(Bucket(candidate.box, group.signature))
+    parts = []
+    for function in functions:
+        name = function.profile.qualname
+        if name not in buckets:
+            continue
+        parts.append(FunctionBuckets(name, function.symbols, dict(function.options), tuple(buckets[name])))
+        target = programs_folder(path)
+        target.mkdir(exist_ok=True)
+        (target / f"{file_stem(name)}.msbc").write_bytes(function.profile.msbc)
+        (target / f"{file_stem(name)}.signatures.json").write_bytes(recordings_of(function).to_bytes())
+    config = BucketsFile(path, tuple(parts))
+    path.write_text(dump_buckets(config), encoding="utf-8")
+    return config, owners
+
+
+def _time_candidate(built: BuiltFunction, index: int, group: Group, candidate: Candidate, table: Any, timer: Any,
+                    functions: Sequence[FunctionPlan]) -> list[tuple[float, float]]:
+    """(elements, share of the tape's time) at some of the candidate's shapes."""
+    function = next(f for f in functions if f.profile.qualname == group.function)
+    recorded = recorded_signature(function.signatures[group.signature])
+    bucket = built.buckets.buckets[index]
+    kernels = [(plan, kernel) for plan in built.plans for kernel in plan.kernels if kernel.bucket is bucket]
+    found = []
+    for i in _chosen_points(group, candidate):
+        values = group.values(group.points[i])
+        extents = dict(recorded.sample) | {s: values[n] for n in group.names for s in function.symbols[n]}
+        if group.elements(values) > _MOST_ELEMENTS:
+            continue
+        for plan, kernel in kernels:
+            with suppress(GuardFailed, Trapped, PlanRefused, LookupError):
+                ratio = _compare(built, plan, kernel, extents, table, timer)
+                if ratio is not None:
+                    found.append((math.log1p(group.elements(values)), ratio))
+                    break
+    return found
+
+
+def _chosen_points(group: Group, candidate: Candidate) -> list[int]:
+    """The point that takes most time in all, then the smallest and the largest."""
+    members = candidate.members
+    heaviest = max(members, key=lambda i: group.points[i].calls * group.points[i].time_ns)
+    by_size = sorted(members, key=lambda i: (group.elements(group.values(group.points[i])), i))
+    return list(dict.fromkeys([heaviest, by_size[0], by_size[-1]]))[:_MOST_POINTS]
+
+
+def _compare(built: BuiltFunction, plan: BuiltPlan, kernel: BuiltKernel, extents: Mapping[str, int], table: Any,
+             timer: Any) -> float | None:
+    """Kernel's time over the tape's; None where a call cannot be repeated."""
+    tape = Tape(plan.code)
+    row = find_kernel(table, kernel.kernel.name)
+    contestants = [
+        _Timed(plan.code, table, _addresses(row.bind), _addresses(row.run), None, timer),
+        _Timed(replace(plan.code, types=[*plan.code.types, *["i64"] * (tape.n_regs - len(plan.code.types))]), table,
+               tape.bind_address, tape.run_address, tape.plan_address, timer)]
+    best = [math.inf, math.inf]
+    leaves = dict(enumerate(Samples(built.program, plan.signature, extents).values))
+    for _ in range(_ROUNDS):
+        for at, contestant in enumerate(contestants):
+            contestant(leaves)
+            if contestant.nanoseconds < 0:
+                return None
+            best[at] = min(best[at], contestant.nanoseconds)
+    return best[0] / best[1] if best[1] else None
+
+
+def _addresses(function: Any) -> int:
+    return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+class _Timed(Driver):
+    """A driver whose `run` is repeated: `nanoseconds` is what one `bind` and one `run` take (-1: it stopped)."""
+
+    def __init__(self, code: Code, table: Any, bind: int, run: int, plan: int | None, timer: Any) -> None:
+        super().__init__(code, table, SimpleNamespace(bind=self._bind, run=self._run))  # type: ignore[arg-type]
+        self.bind_address, self.run_address, self.plan, self.timer = bind, run, plan, timer
+        self.repeat = 0
+        self.nanoseconds = -1.0
+
+    def _bind(self, _plan: None, frame: Any) -> int:
+        from .drive import ENTRY
+
+        return ENTRY(self.bind_address)(self.plan, frame)
+
+    def _run(self, _plan: None, frame: Any) -> int:
+        from .drive import ENTRY
+
+        failed = ENTRY(self.run_address)(self.plan, frame)
+        if failed:
+            return failed
+        if not self.repeat:
+            once = self.timer(self.run_address, self.plan, frame, 3)
+            self.repeat = max(1, min(20_000, int(_ROUND_NS / max(once / 3, 50))))
+        taken = self.timer(self.run_address, self.plan, frame, self.repeat)
+        binding = self.timer(self.bind_address, self.plan, frame, self.repeat)
+        self.nanoseconds = -1.0 if taken < 0 or binding < 0 else (taken + binding) / self.repeat
+        return 0
