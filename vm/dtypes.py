@@ -37,10 +37,15 @@ def dtype_of(code: int) -> np.dtype | None:
 
 def dtype_code(dtype: object) -> int:
     """The code of anything `np.dtype` accepts; 0 where there is none (strings, records, foreign byte order)."""
+    if isinstance(dtype, str):
+        if dtype in CODES:
+            return CODES[dtype]
+        if len(dtype) > 16:
+            return UNKNOWN
     try:
         resolved = np.dtype(dtype)  # type: ignore[call-overload]
-    except TypeError:
-        return CODES.get(dtype, UNKNOWN) if isinstance(dtype, str) else UNKNOWN
+    except Exception:  # TypeError, ValueError or SyntaxError, by spelling
+        return UNKNOWN
     return _CODE_OF_DTYPE.get(resolved) or CODES.get(str(resolved), UNKNOWN)
 
 
