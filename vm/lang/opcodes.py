@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 # Operand kinds. Each operand is one unsigned 16-bit word; `regs` is a count word followed by that many registers.
 KINDS = {
@@ -106,7 +107,8 @@ TABLE: tuple[Row, ...] = (
 
 BY_CODE: dict[int, Row] = {row.code: row for row in TABLE}
 BY_NAME: dict[str, Row] = {row.name: row for row in TABLE}
-Op = IntEnum("Op", {row.name: row.code for row in TABLE})  # type: ignore[misc]
+_members: Any = {row.name: row.code for row in TABLE}
+Op: Any = _members and IntEnum("Op", _members)  # members follow from the table: there are no static names
 
 COMPARE_OPS: tuple[str, ...] = ("==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in")
 BUILD_KINDS: tuple[str, ...] = ("tuple", "list", "slice", "dict")

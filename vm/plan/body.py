@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from .planner_errors import PlanRefused
 from .steps import Literal, NestInput, NestOp, Operand, ScalarOpStep, ScalarReg, SetStep, Step, View
 from .values import COMPUTE
 
-Slot = object  # an int in a nest, an Operand on registers
+Slot: TypeAlias = Any  # an int in a nest, an Operand on registers
 
 _WRAP_BITS = {"i8": 24, "i16": 16}
 _WRAP_MASK = {"u8": 0xFF, "u16": 0xFFFF, "u32": 0xFFFFFFFF}

@@ -283,13 +283,13 @@ def floordiv(a: Expr | int, b: Expr | int) -> Expr:
         out: dict[tuple[Atom, ...], int] = {}
         for p, c in a.terms:
             rest = list(p)
-            if c % coef or any(x not in rest or rest.remove(x) for x in product):
+            if c % coef or not _take(rest, product):
                 break
             out[tuple(rest)] = out.get(tuple(rest), 0) + c // coef
         else:
             if not a.const:
                 return _intern(out.pop((), 0), out)
-    (alo, ahi), (blo, bhi) = a.bounds(), b.bounds()
+    (alo, ahi), blo = a.bounds(), b.bounds()[0]
     lo, hi = -inf, inf
     if blo > 0:
         lo = (0 if alo >= 0 else alo)
@@ -299,6 +299,15 @@ def floordiv(a: Expr | int, b: Expr | int) -> Expr:
         if d and ahi not in (-inf, inf):
             hi = ahi // d
     return _opaque("floordiv", (a, b), lo, hi)
+
+
+def _take(atoms: list[Atom], product: tuple[Atom, ...]) -> bool:
+    """Remove a product's atoms from a list; False when one is missing."""
+    for atom in product:
+        if atom not in atoms:
+            return False
+        atoms.remove(atom)
+    return True
 
 
 def mod(a: Expr | int, b: Expr | int) -> Expr:
@@ -357,7 +366,8 @@ def select(cond: Expr, a: Expr | int, b: Expr | int) -> Expr:
 def _make(op: str, *args: Expr) -> Expr:
     if op in ("eq", "lt", "le"):
         return compare(op, *args)
-    return {"floordiv": floordiv, "mod": mod, "min": emin, "max": emax, "select": select}[op](*args)
+    build: dict[str, Callable[..., Expr]] = {"floordiv": floordiv, "mod": mod, "min": emin, "max": emax, "select": select}
+    return build[op](*args)
 
 
 def is_equal(a: Expr | int, b: Expr | int) -> bool | None:

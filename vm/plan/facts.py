@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import inf
+from typing import Any
 
 from .extents import Atom, Bound, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register
 from .planner_errors import PlanRefused
@@ -14,7 +15,7 @@ _INT_LIMIT = 2**62  # integer registers must stay clear of 64-bit overflow
 class Facts:
     """What a plan relies on. sample: values of entry symbols, for questions that algebra cannot answer."""
 
-    def __init__(self, sample: dict[object, int]) -> None:
+    def __init__(self, sample: dict[Any, int]) -> None:
         self.sample = sample
         self.asked: list[Fact] = []
         self._known: dict[Expr, bool] = {}
@@ -68,7 +69,8 @@ class Facts:
         if len(question.terms) == 1 and not question.const:
             (product, _), = question.terms
             if len(product) == 1 and product[0].op in ("le", "lt"):
-                self._learn_bound(*product[0].args, strict=product[0].op == "lt")
+                low, high = product[0].args
+                self._learn_bound(low, high, strict=product[0].op == "lt")
                 return
         (product, _), = question.terms[:1] or (((), 0),)
         if len(question.terms) == 1 and len(product) == 1 and product[0].op == "eq" and not question.const:
@@ -241,13 +243,13 @@ class Facts:
             a, b = atom.args
             return a if a.is_entry else b
         if atom.op == "max" and high:
-            a, b = (self.upper_entry(x) for x in atom.args)
-            if a is not None and b is not None:
-                return emax(a, b)
+            first, second = (self.upper_entry(x) for x in atom.args)
+            if first is not None and second is not None:
+                return emax(first, second)
         if atom.op == "floordiv" and high and atom.args[1].value and atom.args[1].value > 0:
-            a = self.upper_entry(atom.args[0])
-            if a is not None:
-                return floordiv(a, atom.args[1])
+            first = self.upper_entry(atom.args[0])
+            if first is not None:
+                return floordiv(first, atom.args[1])
         limit = atom.hi if high else atom.lo
         return const(int(limit)) if limit not in (inf, -inf) and abs(limit) < 2**31 else None
 

@@ -40,7 +40,7 @@ def python_binary(t: Any, op: str, a: Num, b: Num) -> Num:
             raise PlanRefused(f"{type(error).__name__}: {error}", kind="python-error") from None
     a, b = _as_int(t, a), _as_int(t, b)
     if a.python == "int" and b.python == "int":
-        result = _int_binary(t, op, a.operand, b.operand)
+        result = _int_binary(t, op, t.int_expr(a), t.int_expr(b))
         if result is not None:
             return result
     return _float_binary(t, op, a, b)

@@ -18,7 +18,7 @@ class LiveReader:
         self.program, self.args, self.read_capture = program, args, read_capture
         self.rows: list[Row] = []
         self.objects: list[object] = []
-        self.sample: dict[object, int] = {}
+        self.sample: dict[Any, int] = {}
         self._index: dict[tuple[str, int, object], int] = {}
 
     def read(self, how: str, parent: int, key: Any) -> int:
@@ -74,7 +74,7 @@ class RecordedReader:
         self.program = program
         self.recorded = {(row.how, row.parent, row.key): i for i, row in enumerate(signature.rows)}
         self.rows = [replace(row, writable=False) for row in signature.rows]
-        self.sample: dict[object, int] = dict(sample)
+        self.sample: dict[Any, int] = dict(sample)
         for i, row in enumerate(self.rows):
             if row.kind == "array":
                 # addresses and strides are not recorded: arguments are taken to be apart and densely strided

@@ -83,7 +83,7 @@ def substitute_plan(steps: list[Step], result: Result, change: Callable[[Expr], 
             step.start, step.stop, step.step = expr(step.start), expr(step.stop), expr(step.step)
     stack = [result]
     while stack:
-        item = stack.pop()
-        view(item.view)
-        item.operand = operand(item.operand)  # type: ignore[assignment]
-        stack.extend(item.items)
+        part = stack.pop()
+        view(part.view)
+        part.operand = operand(part.operand)  # type: ignore[assignment]
+        stack.extend(part.items)

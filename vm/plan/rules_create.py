@@ -9,7 +9,7 @@ from .body import NestBody, truth
 from .extents import Expr, const, emax, floordiv
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elementwise, given
-from .rules_index import expand_dims, ravel, shape_arg
+from .rules_view import expand_dims, ravel, shape_arg
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
 from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, python_int
@@ -56,7 +56,7 @@ def _constant_array(name: str, value: int) -> None:
 
 def _like_order(t: Typer, arr: Arr, order: Value) -> None:
     """`order='K'` follows the prototype's layout: planned where that is C order."""
-    from .rules_index import is_contiguous
+    from .rules_view import is_contiguous
     if given(order) and isinstance(order, Static) and order.value == "C":
         return
     _order(order)
@@ -315,14 +315,14 @@ def stack(t: Typer, arrays: Value, axis: Value = NONE, out: Value = NONE, dtype:
 
 @rule("np.vstack")
 def vstack(t: Typer, tup: Value, dtype: Value = NONE) -> Value:
-    from .rules_index import atleast_2d
+    from .rules_view import atleast_2d
     parts = [atleast_2d(t, Seq([v], "tuple")) for v in t.children(tup)]
     return join(t, parts, 0)  # type: ignore[arg-type]
 
 
 @rule("np.hstack")
 def hstack(t: Typer, tup: Value, dtype: Value = NONE) -> Value:
-    from .rules_index import atleast_1d
+    from .rules_view import atleast_1d
     parts: list[Any] = [atleast_1d(t, Seq([v], "tuple")) for v in t.children(tup)]
     return join(t, parts, 0 if parts[0].ndim == 1 else 1)
 
@@ -377,7 +377,7 @@ def repeat(t: Typer, a: Value, repeats: Value, axis: Value = NONE) -> Value:
     wide = Arr(View(v.buffer, v.dtype, shape, (*v.strides[:where + 1], const(0), *v.strides[where + 1:]), v.offset))
     out = t.copy(wide)
     merged = (*arr.shape[:where], t.facts.norm(arr.shape[where] * count), *arr.shape[where + 1:])
-    from .rules_index import reshaped
+    from .rules_view import reshaped
     result = reshaped(t, out, merged)
     result.view.buffer.home = result.view
     return result
@@ -400,7 +400,7 @@ def tile(t: Typer, a: Value, reps: Value) -> Value:
         shape += [count, extent]
         strides += [const(0), stride]
     out = t.copy(Arr(View(arr.view.buffer, arr.dtype, tuple(shape), tuple(strides), arr.view.offset)))
-    from .rules_index import reshaped
+    from .rules_view import reshaped
     result = reshaped(t, out, tuple(t.facts.norm(c * e) for c, e in zip(counts, arr.shape, strict=True)))
     result.view.buffer.home = result.view
     return result
@@ -409,7 +409,7 @@ def tile(t: Typer, a: Value, reps: Value) -> Value:
 @rule("np.roll")
 def roll(t: Typer, a: Value, shift: Value, axis: Value = NONE) -> Value:
     from .extents import mod
-    from .rules_index import reshaped
+    from .rules_view import reshaped
     arr = as_array(t, a)
     if t.is_sequence(shift) or t.is_sequence(axis):
         raise PlanRefused("np.roll along several axes", kind="kernel:np.roll")

@@ -8,7 +8,7 @@ from .body import NestBody
 from .extents import Expr, const
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, given, resolve_dtypes, ufunc
-from .rules_index import expand_dims, permute, ravel, reshaped
+from .rules_view import expand_dims, permute, ravel, reshaped
 from .steps import ITEM_BYTES, Contract, Nest, NestOut, View, contiguous_strides
 from .typed import NONE, Typer, rule
 from .values import COMPUTE, Arr, Num, Static, Value, python_int

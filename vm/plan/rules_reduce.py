@@ -10,7 +10,7 @@ from .body import NestBody, truth
 from .extents import Expr, compare, const
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, elementwise, given, ufunc
-from .rules_index import axes_of
+from .rules_view import axes_of
 from .steps import (
     ITEM_BYTES,
     ForStep,
@@ -142,7 +142,7 @@ _logical("all")
 def _position(kind: str) -> None:
     def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE) -> Value:
         _check(out, NONE, NONE, kind)
-        from .rules_index import ravel
+        from .rules_view import ravel
         arr = as_array(t, a)
         if not given(axis):
             if _flag(t, keepdims):
@@ -280,7 +280,7 @@ def cumprod(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Va
 
 def _scan(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, op: str, name: str) -> Value:
     """A running sum or product: a loop along the axis, each trip a scalar or a nest over the other axes."""
-    from .rules_index import ravel
+    from .rules_view import ravel
     if given(out):
         raise PlanRefused(f"np.{name} with out=", kind=f"kernel:np.{name}")
     arr = as_array(t, a)

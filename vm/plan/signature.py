@@ -154,11 +154,11 @@ def replay(signature: Signature, args: Sequence[object], read_capture: Callable[
     values: list[object] = []
     for row in signature.rows:
         if row.how == "arg":
-            values.append(args[row.key])  # type: ignore[index]
+            values.append(args[row.key])  # type: ignore[call-overload]
         elif row.how == "capture":
             values.append(read_capture(row.key))  # type: ignore[arg-type]
         elif row.how == "attr":
-            values.append(getattr(values[row.parent], row.key))  # type: ignore[arg-type]
+            values.append(getattr(values[row.parent], str(row.key)))
         else:
             values.append(values[row.parent][row.key])  # type: ignore[index]
     return values

@@ -1,0 +1,120 @@
+"""Cells: what control flow assigns on more than one path lives in a register, or in an array of its own."""
+
+from __future__ import annotations
+
+from ..lang.bytecode import UNBOUND
+from .body import set_all
+from .emitting import Emitting
+from .extents import Expr, compare, const
+from .planner_errors import PlanRefused
+from .steps import Literal, Operand, ScalarReg, Step
+from .values import Arr, Lazy, Num, Seq, Static, Value
+
+_CELL_LIMIT = 2**31  # a Python int that control flow assigns stays inside, or the interpreter takes over
+
+
+class Cells(Emitting):
+    """Merging values of two paths."""
+
+    def _merge(self, reg: int, a: Value | None, b: Value | None, steps_a: list[Step], steps_b: list[Step]) -> Value | None:
+        """One value for a register that two branches left differently."""
+        unbound = [v is None or (isinstance(v, Static) and v.value is UNBOUND) for v in (a, b)]
+        if any(unbound):
+            return None  # reading it is left to the interpreter
+        assert a is not None and b is not None
+        if is_same(a, b):
+            return a
+        if isinstance(a, Num) and isinstance(b, Num):
+            cell = self._scalar_cell(a, f"r{reg}", b)
+            for value, steps in ((a, steps_a), (b, steps_b)):
+                steps_before, self.steps = self.steps, steps
+                self._guard_cell(cell, value)
+                set_all(steps, [(cell_reg(cell), self._operand_as(value, cell))])
+                self.steps = steps_before
+            return cell
+        if isinstance(a, Arr) and isinstance(b, Arr):
+            if a.dtype != b.dtype or a.ndim != b.ndim or not self._same_shape(a, b):
+                raise PlanRefused("a value test chooses between arrays of different shape or dtype", kind="merge")
+            cell_array = self.new_temp(a.shape, a.dtype)
+            for array, steps in ((a, steps_a), (b, steps_b)):
+                steps_before, self.steps = self.steps, steps
+                self._copy_into(cell_array, array)
+                self.steps = steps_before
+            return cell_array
+        if isinstance(a, Seq) and isinstance(b, Seq) and a.kind == b.kind and len(a.items) == len(b.items):
+            items = [self._merge(reg, x, y, steps_a, steps_b) for x, y in zip(a.items, b.items, strict=True)]
+            return Seq(items, a.kind)  # type: ignore[arg-type]
+        raise PlanRefused("a value test chooses between values of different kinds", kind="merge")
+
+    def _same_shape(self, a: Arr, b: Arr) -> bool:
+        """Equal extents, asked where they are known at entry."""
+        return all(self.facts.can_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
+
+    def _copy_into(self, cell: Arr, value: Arr) -> None:
+        """Copy a value into a cell; from then on the copy stands for it, so neither may be written in place."""
+        if value.view.buffer.kind == "arg" or value.row >= 0:
+            self.read_only.add(cell.view.buffer)
+        self.read_only.add(value.view.buffer)
+        if value.view.buffer.kind == "arg" and value.view.buffer.row in self.written:
+            raise PlanRefused("a written argument is also chosen by a value test or a loop", kind="alias")
+        allowed = cell.view.buffer in self.read_only
+        self.read_only.discard(cell.view.buffer)
+        self.write_view(cell, value)
+        if allowed:
+            self.read_only.add(cell.view.buffer)
+
+    def _scalar_cell(self, value: Num, name: str, other: Num | None = None) -> Num:
+        """A register that holds values like `value` (and `other`)."""
+        if other is not None and (value.python != other.python or value.dtype != other.dtype):
+            raise PlanRefused("a scalar has different types on two paths", kind="merge")
+        reg = ScalarReg(value.native, name)
+        if reg.dtype == "i64":
+            lo, hi = (-_CELL_LIMIT, _CELL_LIMIT) if value.python == "int" else (None, None)
+            bounds = [v.operand.bounds() for v in (value, other) if v is not None and isinstance(v.operand, Expr)]
+            if other is not None and len(bounds) == 2 and lo is not None and hi is not None:
+                lo = int(max(lo, min(b[0] for b in bounds)))
+                hi = int(min(hi, max(b[1] for b in bounds)))
+            reg.expr = self.facts.new_register(name, lo, hi)
+        return Num(reg.expr if reg.expr is not None else reg, value.dtype, value.python, cell=reg)
+
+    def _guard_cell(self, cell: Num, value: Num) -> None:
+        """A Python int in a cell must not pass 64 bits unseen: outside the cell's bounds the interpreter takes over."""
+        if value.python == "int" and isinstance(value.operand, Expr) and isinstance(cell.operand, Expr):
+            lo, hi = cell.operand.bounds()
+            if self.facts.lower_bound(value.operand - int(lo)) < 0 or self.facts.lower_bound(
+                    const(int(hi)) - value.operand) < 0:
+                self.facts.check_int(value.operand)
+                outside = compare("lt", value.operand, int(lo)) + compare("lt", int(hi), value.operand)
+                self.trap("INTERPRET", outside)
+
+    def _operand_as(self, value: Num, cell: Num) -> Operand:
+        body = self.scalar_body()
+        return body.cast(self.scalar_slot(body, value), cell.native)  # type: ignore[no-any-return]
+
+
+def cell_reg(cell: Value) -> ScalarReg:
+    """The register behind a cell."""
+    assert isinstance(cell, Num) and cell.cell is not None
+    return cell.cell
+
+
+def is_same(a: Value, b: Value) -> bool:
+    """Whether two values are the same object or constant."""
+    if a is b:
+        return True
+    if isinstance(a, Num) and isinstance(b, Num):
+        if a.python != b.python or a.dtype != b.dtype:
+            return False
+        if isinstance(a.operand, Literal) and isinstance(b.operand, Literal):
+            return repr(a.operand.value) == repr(b.operand.value)
+        return a.operand is b.operand
+    if isinstance(a, Arr) and isinstance(b, Arr):
+        return a.view.is_same(b.view)
+    if isinstance(a, Static) and isinstance(b, Static):
+        return a.value is b.value or (type(a.value) is type(b.value) and a.value == b.value)
+    if isinstance(a, Lazy) and isinstance(b, Lazy):
+        return a.row == b.row
+    if isinstance(a, Seq) and isinstance(b, Seq):
+        return (a.kind == b.kind == "tuple" and len(a.items) == len(b.items)
+                and all(is_same(x, y) for x, y in zip(a.items, b.items, strict=True)))
+    return False

@@ -1,0 +1,344 @@
+"""Loops while typing: containers unroll, the rest runs at run time and keeps what it carries in cells.
+
+A cell's type is found by trying: the body is typed, and typed again when a carried type changed (the first trip is
+then peeled off).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ..lang.bytecode import UNBOUND
+from ..lang.opcodes import Op
+from .body import set_all
+from .cells import Cells, cell_reg, is_same
+from .extents import Expr, compare, const
+from .liveness import bits
+from .planner_errors import PlanRefused
+from .steps import BreakStep, ContinueStep, ForStep, IfStep, Operand, ScalarReg, Step, WhileStep
+from .typer_state import Loop, NeedRuntimeLoop, NeedUnroll, Retry
+from .values import Arr, Num, Range, Seq, Static, python_int
+
+_UNROLL_TRIPS = 4  # loops of constant, few trips are unrolled: their slices become constant
+_STATIC_TRIPS = 512  # a loop over containers unrolls at most this often
+
+
+class Loops(Cells):
+    """LOOP_RANGE, LOOP_EACH, LOOP_WHILE and the ways out of them."""
+
+    def _loop(self, pc: int) -> tuple[str, int]:
+        exit_pc = self.code[pc].args[-1]
+        saved = self._save()
+        first: Callable[[int], str]
+        second: Callable[[int], str]
+        if self._prefers_unrolling(pc):
+            first, second = self._static_loop, self._runtime_loop
+        else:
+            first, second = self._runtime_loop, self._static_loop
+        try:
+            return first(pc), exit_pc
+        except (NeedRuntimeLoop, NeedUnroll):
+            self._restore(saved)
+            self.pc = pc
+        try:
+            return second(pc), exit_pc
+        except (NeedRuntimeLoop, NeedUnroll):
+            raise PlanRefused("a loop that can neither be unrolled nor run as a loop", kind="loop") from None
+
+    def _save(self) -> tuple:
+        return (list(self.regs), self.steps, len(self.steps), len(self.loops), self.depth, len(self.returns),
+                dict(self.written), set(self.read_only), [(s, list(s.items)) for s in self._lists()])
+
+    def _lists(self) -> list[Seq]:
+        return [v for v in self.regs if isinstance(v, Seq) and v.kind == "list"]
+
+    def _restore(self, saved: tuple) -> None:
+        regs, steps, n, loops, depth, returns, written, read_only, lists = saved
+        self.regs, self.steps, self.depth = list(regs), steps, depth
+        del self.steps[n:], self.loops[loops:], self.returns[returns:]
+        self.written.clear()
+        self.written.update(written)
+        self.read_only.clear()
+        self.read_only.update(read_only)
+        for seq, items in lists:
+            seq.items[:] = items
+
+    def _prefers_unrolling(self, pc: int) -> bool:
+        ins = self.code[pc]
+        if ins.op == Op.LOOP_EACH:
+            return self.is_sequence(self.get(ins.args[1])) and not isinstance(self.get(ins.args[1]), Range)
+        if ins.op == Op.LOOP_RANGE:
+            start, stop, step = (self.facts.norm(self.int_expr(self.get(r))).value for r in ins.args[1:4])
+            if start is None or stop is None or step is None or step == 0:
+                return False
+            return len(range(start, stop, step)) <= _UNROLL_TRIPS
+        return True  # `while`: decided tests first
+
+    def _static_loop(self, pc: int) -> str:
+        """Unroll: every trip is typed by itself."""
+        ins = self.code[pc]
+        exit_pc = ins.args[-1]
+        loop = Loop(True, exit_pc)
+        self.loops.append(loop)
+        depth = len(self.loops)
+        trips: Any
+        if ins.op == Op.LOOP_RANGE:
+            start, stop, step = (self.facts.value_of(self.int_expr(self.get(r))) for r in ins.args[1:4])
+            if step == 0:
+                raise PlanRefused("range() with step 0", kind="value-error")
+            trips = [python_int(const(i)) for i in range(start, stop, step)]
+        elif ins.op == Op.LOOP_EACH:
+            seq = self.get(ins.args[1])
+            if isinstance(seq, Arr):
+                count = self.facts.value_of(seq.shape[0])
+                trips = (self.subscript(seq, python_int(const(i))) for i in range(min(count, _STATIC_TRIPS + 1)))
+            else:
+                trips = self.children(seq)
+        else:
+            trips = range(_STATIC_TRIPS + 1)
+        signal = "fall"
+        asked = len(self.facts.asked)
+        for count, value in enumerate(trips):
+            if ins.op == Op.LOOP_WHILE and count >= _UNROLL_TRIPS and len(self.facts.asked) > asked:
+                raise NeedRuntimeLoop  # each trip would become a fact about the arguments
+            if count >= _STATIC_TRIPS:
+                raise NeedRuntimeLoop if ins.op == Op.LOOP_WHILE else PlanRefused("a loop unrolls too far", kind="loop")
+            if ins.op != Op.LOOP_WHILE:
+                self.regs[ins.args[0]] = value
+            if len(self.steps) > 20_000:
+                raise PlanRefused("a program that unrolls too far", kind="loop")
+            signal = self.run_block(pc + 1, exit_pc - 1)
+            if signal in ("break", "dead"):
+                break
+            signal = "fall"
+        del self.loops[depth - 1:]
+        return "dead" if signal == "dead" else "fall"
+
+    def _runtime_loop(self, pc: int) -> str:
+        ins = self.code[pc]
+        if ins.op == Op.LOOP_WHILE:
+            return self._try_types(pc, lambda loop: self._while(pc, loop))
+        seq: Arr | None = None
+        if ins.op == Op.LOOP_EACH:
+            over = self.get(ins.args[1])
+            if isinstance(over, Range):
+                start, stop, step = over.start, over.stop, over.step
+            elif isinstance(over, Arr) and over.ndim:
+                seq = over
+                start, stop, step = const(0), seq.shape[0], const(1)
+            else:
+                raise NeedUnroll
+        else:
+            start, stop, step = (self.facts.norm(self.int_expr(self.get(r))) for r in ins.args[1:4])
+        if not step.is_entry:
+            raise PlanRefused("a range whose step changes while the program runs", kind="loop")
+        if self.facts.ask_equal(step, 0):
+            raise PlanRefused("range() with step 0", kind="value-error")
+        up = self.facts.ask_less_equal(0, step)
+        empty = self.facts.is_less_equal(stop, start) if up else self.facts.is_less_equal(start, stop)
+        if empty is None and start.is_entry and stop.is_entry:
+            empty = not self.facts.ask(compare("lt", start, stop) if up else compare("lt", stop, start))
+        if empty:
+            return "fall"
+        return self._try_types(pc, lambda loop: self._for(pc, seq, start, stop, step, up, empty is False, loop))
+
+    def _try_types(self, pc: int, attempt: Callable[[Loop], str]) -> str:
+        """Type the loop until its cells fit what the body leaves in them."""
+        exit_pc = self.code[pc].args[-1]
+        assigned = 0
+        for i in range(pc, exit_pc):
+            assigned |= self.writes[i]
+        ins = self.code[pc]
+        own = 0 if ins.op == Op.LOOP_WHILE else 1 << ins.args[0]  # the head writes the loop variable in each trip
+        carried = tuple(bits(assigned & (self.live[pc + 1] & ~own | self.live[exit_pc])))
+        array_cells: set[int] = set()
+        peel = False
+        for _ in range(2 + len(carried)):
+            saved = self._save()
+            loop = Loop(False, exit_pc, carried, array_cells=array_cells)
+            loop.runtime_ifs = 0
+            try:
+                return attempt(loop) if not peel else self._peeled(pc, attempt, loop)
+            except Retry as retry:
+                self._restore(saved)
+                if retry.why == "array" and retry.reg not in array_cells:
+                    array_cells.add(retry.reg)
+                elif retry.why == "type" and not peel:
+                    peel = True
+                else:
+                    raise PlanRefused("a value changes its type in a loop", kind="loop-type") from None
+        raise PlanRefused("the types of a loop do not settle", kind="loop-type")
+
+    def _peeled(self, pc: int, attempt: Callable[[Loop], str], loop: Loop) -> str:
+        self._peel_first = True
+        try:
+            return attempt(loop)
+        finally:
+            self._peel_first = False
+
+    _peel_first = False
+
+    def _for(self, pc: int, seq: Arr | None, start: Expr, stop: Expr, step: Expr, up: bool, runs: bool, loop: Loop) -> str:
+        ins = self.code[pc]
+        var_reg, body, end = ins.args[0], pc + 1, ins.args[-1] - 1
+        if self._peel_first:
+            self._peel_first = False
+            if not runs:
+                raise PlanRefused("a value changes its type in a loop that may not run", kind="loop-type")
+            self.loops.append(Loop(True, loop.exit))
+            self.regs[var_reg] = python_int(start) if seq is None else self.subscript(seq, python_int(start))
+            if self.run_block(body, end) not in ("fall", "continue"):
+                raise PlanRefused("the first trip leaves a loop whose types change", kind="loop-type")
+            self.loops.pop()
+            start = start + step
+            runs = False
+            if (self.facts.is_less_equal(stop, start) if up else self.facts.is_less_equal(start, stop)):
+                return "fall"
+        loop.late = loop.runs = runs
+        pre = self._enter(loop)
+        var = ScalarReg("i64", f"i{pc}")
+        one = step.value in (1, -1)
+        last = stop - step if one else (stop - 1 if up else stop + 1)
+        var.expr = self.facts.new_register(f"i{pc}", start if up else last, last if up else start)
+        index = python_int(var.expr)
+        outer, self.steps = self.steps, []
+        self.loops.append(loop)
+        self.depth += 1
+        self.regs[var_reg] = index if seq is None else self.subscript(seq, index)
+        self._finish_trip(loop, self.run_block(body, end))
+        inner, self.steps = self.steps, outer
+        self.steps.extend(pre)
+        self.steps.append(ForStep(var, start, stop, step, inner))
+        return self._after(loop)
+
+    def _while(self, pc: int, loop: Loop) -> str:
+        if self._peel_first:
+            raise PlanRefused("a value changes its type in a while loop", kind="loop-type")
+        end = self.code[pc].args[-1] - 1
+        pre = self._enter(loop)
+        outer, self.steps = self.steps, []
+        self.loops.append(loop)
+        self.depth += 1
+        self._finish_trip(loop, self.run_block(pc + 1, end))
+        inner, self.steps = self.steps, outer
+        self.steps.extend(pre)
+        self.steps.append(WhileStep(inner))
+        return self._after(loop)
+
+    def _finish_trip(self, loop: Loop, signal: str) -> None:
+        if signal == "fall":
+            self._write_back(loop)
+        elif signal != "dead":
+            raise PlanRefused("unexpected control flow", kind="control")
+
+    def _after(self, loop: Loop) -> str:
+        self.depth -= 1
+        self.loops.pop()
+        for reg in loop.carried:
+            cell = loop.cells.get(reg)
+            self.regs[reg] = cell if cell is not None else None
+            if reg in loop.array_cells and isinstance(cell, Arr) and loop.runs and reg not in loop.kept:
+                self.read_only.discard(cell.view.buffer)  # every way out of the loop left a fresh array in it
+        return "fall"
+
+    def _enter(self, loop: Loop) -> list[Step]:
+        """Make cells from the values at entry; the steps that fill them."""
+        outer, self.steps = self.steps, []
+        pairs: list[tuple[ScalarReg, Operand]] = []
+        body_live = self.live[self.pc + 1] if self.pc + 1 < len(self.live) else 0
+        for reg in loop.carried:
+            value = self.regs[reg]
+            if value is None or (isinstance(value, Static) and value.value is UNBOUND):
+                continue
+            if not body_live >> reg & 1 and loop.late:
+                continue  # written before it is read in every trip, and there is one
+            if isinstance(value, Num):
+                cell = self._scalar_cell(value, f"r{reg}")
+                self._guard_cell(cell, value)
+                pairs.append((cell_reg(cell), self._operand_as(value, cell)))
+                self.regs[reg] = loop.cells[reg] = cell
+            elif isinstance(value, Arr) and reg in loop.array_cells:
+                array = self.new_temp(value.shape, value.dtype)
+                self._copy_into(array, value)
+                self.regs[reg] = loop.cells[reg] = array
+            else:
+                loop.cells[reg] = value
+        set_all(self.steps, pairs)
+        pre, self.steps = self.steps, outer
+        return pre
+
+    def _write_back(self, loop: Loop) -> None:
+        """At the end of a trip, and wherever the loop is left: carried values go into their cells."""
+        pairs: list[tuple[ScalarReg, Operand]] = []
+        copies: list[tuple[Arr, Arr]] = []
+        for reg in loop.carried:
+            value = self.regs[reg]
+            if value is None or (isinstance(value, Static) and value.value is UNBOUND):
+                continue
+            cell = loop.cells.get(reg)
+            if cell is None:
+                if not loop.late:
+                    continue  # a name first assigned in a loop that may not run: reading it later is refused
+                if isinstance(value, Num):
+                    cell = loop.cells[reg] = self._scalar_cell(value, f"r{reg}")
+                else:
+                    loop.cells[reg] = value
+                    continue
+            if is_same(cell, value):
+                loop.kept.add(reg)
+                continue
+            if isinstance(cell, Num) and isinstance(value, Num):
+                if cell.python != value.python or cell.dtype != value.dtype:
+                    raise Retry(reg, "type")
+                self._guard_cell(cell, value)
+                pairs.append((cell_reg(cell), self._operand_as(value, cell)))
+            elif isinstance(cell, Arr) and isinstance(value, Arr):
+                if reg not in loop.array_cells:
+                    raise Retry(reg, "array")
+                if cell.dtype != value.dtype or cell.ndim != value.ndim:
+                    raise Retry(reg, "type")
+                if not self._same_shape(cell, value):
+                    raise PlanRefused("an array changes its shape from trip to trip", kind="loop-shape")
+                if value.view.buffer.kind != "temp" or any(v.view.buffer is value.view.buffer for _, v in copies):
+                    loop.kept.add(reg)
+                copies.append((cell, value))
+            else:
+                raise Retry(reg, "type")
+        set_all(self.steps, pairs)
+        if len(copies) > 1:
+            buffers = {cell.view.buffer for cell, _ in copies}
+            copies = [(cell, self.copy(v) if v.view.buffer in buffers else v) for cell, v in copies]
+        for cell_array, value_array in copies:
+            self._copy_into(cell_array, value_array)
+
+    def _test(self, ins: Any) -> str:
+        """LOOP_TEST and LOOP_UNTIL_TENSOR_EQ: leave the innermost loop."""
+        if ins.op == Op.LOOP_TEST:
+            stays = self.truth(self.get(ins.args[0]))
+        else:
+            stays = self.truth(self.compare("!=", self.get(ins.args[0]), self.get(ins.args[1])))
+        loop = self.loops[-1]
+        if isinstance(stays, bool):
+            return "fall" if stays else self._leave("break")
+        if loop.static:
+            raise NeedRuntimeLoop
+        outer, self.steps = self.steps, []
+        saved = list(self.regs)
+        self._write_back(loop)
+        self.steps.append(BreakStep())
+        leave, self.steps = self.steps, outer
+        self.regs = saved
+        self.steps.append(IfStep(stays, [], leave))
+        return "fall"
+
+    def _leave(self, how: str) -> str:
+        """BREAK or CONTINUE."""
+        loop = self.loops[-1]
+        if loop.static:
+            if loop.runtime_ifs:
+                raise NeedRuntimeLoop
+            return how
+        self._write_back(loop)
+        self.steps.append(BreakStep() if how == "break" else ContinueStep())
+        return "dead"

@@ -1,0 +1,108 @@
+"""What the layers of the typer share: the program, registers of values, the steps being emitted, facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..lang.bytecode import Program
+from .facts import Facts
+from .liveness import live_registers
+from .reading import LiveReader, RecordedReader
+from .steps import Buffer, Operand, Step
+from .values import Value
+
+
+class NeedRuntimeLoop(Exception):
+    """A loop that was being unrolled has an exit that is decided only at run time."""
+
+
+class NeedUnroll(Exception):
+    """A loop body indexes a container with its variable: the loop must unroll."""
+
+
+@dataclass
+class Retry(Exception):
+    """A carried register changed in a way that its cell does not allow."""
+
+    reg: int
+    why: str  # 'array' (needs an array cell) | 'type'
+
+
+@dataclass
+class Loop:
+    """The innermost loops being typed. static: unrolling; else carried registers and their cells."""
+
+    static: bool
+    exit: int
+    carried: tuple[int, ...] = ()
+    cells: dict[int, Value] = field(default_factory=dict)
+    array_cells: set[int] = field(default_factory=set)
+    runtime_ifs: int = 0
+    late: bool = True  # cells may be made when they are first written
+    runs: bool = False  # at least one trip is certain
+    kept: set[int] = field(default_factory=set)  # carried arrays that some trip leaves as they were, or shares
+
+
+@dataclass
+class ReturnSite:
+    """A RETURN that was reached: its value and where its result must be written."""
+
+    value: Value
+    steps: list[Step]
+    index: int
+    conditional: bool
+
+
+class State:
+    """The state of one typing. Layers on top: emitting, cells, loops, control, and the rules of instructions."""
+
+    def __init__(self, program: Program, reader: LiveReader | RecordedReader) -> None:
+        self.program = program
+        self.code = program.code
+        self.reader = reader
+        self.facts = Facts(reader.sample)
+        self.regs: list[Value | None] = [None] * program.n_regs
+        self.steps: list[Step] = []
+        self.pc = 0
+        self.loops: list[Loop] = []
+        self.depth = 0  # enclosing run-time regions
+        self.returns: list[ReturnSite] = []
+        self.live, self.writes = live_registers(program)
+        self.leaves: dict[int, Value] = {}
+        self.written: dict[int, Buffer] = {}  # rows of arguments that a step writes
+        self.read_only: set[Buffer] = set()  # buffers whose contents a copy stands for: writing them is refused
+
+    # what lower layers ask of higher ones
+
+    def run_block(self, pc: int, end: int) -> str:
+        """Execute [pc, end): `Control`."""
+        raise NotImplementedError
+
+    def truth(self, value: Value) -> bool | Operand:
+        """Python truth: `Control`."""
+        raise NotImplementedError
+
+    def get(self, reg: int) -> Value:
+        """A register's value: `Typer`."""
+        raise NotImplementedError
+
+    def subscript(self, base: Value, index: Value) -> Value:
+        """base[index]: `Typer`."""
+        raise NotImplementedError
+
+    def children(self, value: Value) -> list[Value]:
+        """The items of a sequence: `Typer`."""
+        raise NotImplementedError
+
+    def is_sequence(self, value: Value) -> bool:
+        """Whether `children` knows the items: `Typer`."""
+        raise NotImplementedError
+
+    def compare(self, op: str, a: Value, b: Value) -> Value:
+        """a OP b: `Typer`."""
+        raise NotImplementedError
+
+    def step_instruction(self, ins: Any) -> None:
+        """One instruction that is no control flow: `Typer`."""
+        raise NotImplementedError
