@@ -7,7 +7,7 @@ one transformation; they have names so that they can be reported and switched of
 
 from __future__ import annotations
 
-from .extents import Expr, const, emax, emin, floordiv, is_less_equal, register
+from .extents import Expr, atom_expr, const, emax, emin, floordiv, is_less_equal, register
 from .policy import ShapePolicy
 from .steps import (
     ITEM_BYTES,
@@ -26,6 +26,8 @@ from .steps import (
 from .usage import Region, Usage, accesses, may_trap
 
 BLOCK_BYTES = 48 << 10  # rows of everything that a block touches: most of the first-level cache, or little of the second
+
+(((_ROW,), _),) = register("row", 0).terms  # blocks do not nest, so all their loop variables are one atom
 
 
 def block_rows(plan: Plan, policy: ShapePolicy) -> str:
@@ -157,7 +159,7 @@ class _Blocker:
         if not self.policy.takes_block(name, run.rows):
             self.out.extend(run.steps)
             return
-        var = ScalarReg("i64", "row", register("row", 0))
+        var = ScalarReg("i64", "row", atom_expr(_ROW))
         assert var.expr is not None
         block = self._block_rows(run)
         count = emin(block, run.rows - var.expr)

@@ -1,35 +1,21 @@
 """Fusing elementwise work: producers move into the nests that read them, copies into what they copy.
 
-`merge_nests` walks each region once in program order. A nest takes in the producers of its inputs, which then run at its own
-place; a temporary that nobody reads any more disappears. `merge_epilogues` moves bias and activation into products.
+`fuse_nests` walks each region once in program order. A nest takes in the producers of its inputs, which from then on run at
+its own place; a temporary that nobody reads any more disappears. What follows a product moves into the product (epilogue.py).
 """
 
 from __future__ import annotations
 
-from .graph import ZERO, Graph, Node, Way, input_key
+from .epilogue import covers, forward_product, is_only_reader, match_axes, plain_copy, take_epilogue
+from .extents import Expr, const
+from .graph import Graph, Node, Way, input_key
 from .policy import ShapePolicy
-from .steps import (
-    ITEM_BYTES,
-    Buffer,
-    Contract,
-    ForStep,
-    IfStep,
-    Literal,
-    Nest,
-    NestInput,
-    NestOp,
-    NestOut,
-    Plan,
-    ScalarReg,
-    Step,
-    View,
-    WhileStep,
-    walk,
-)
-from .usage import Region, Usage, accesses
+from .steps import ITEM_BYTES, Buffer, Contract, Literal, Nest, NestInput, NestOp, NestOut, Plan, ScalarReg, Step, View
+from .usage import Region, Usage
 
 MAX_OPS = 24  # one block of every value in flight stays in the first-level cache
 MAX_INPUTS = 12
+_MAX_LOOK_BACK = 16  # nests that a reduction is compared with
 _CHEAP = frozenset((
     "mov", "add", "sub", "mul", "neg", "abs", "maximum", "minimum", "square", "eq", "ne", "lt", "le", "gt", "ge", "not",
     "and", "or", "xor", "invert", "shl", "shr", "isnan", "isinf", "isfinite", "signbit", "select", "cast", "copysign",
@@ -37,265 +23,178 @@ _CHEAP = frozenset((
 ))
 
 
-def drop_dead(plan: Plan, policy: ShapePolicy) -> str:
-    """Remove steps whose results nobody reads, unless they may trap."""
-    reads: dict[Buffer, int] = {}
-    for step in walk(plan.steps):
-        for view in accesses(step)[0]:
-            reads[view.buffer] = reads.get(view.buffer, 0) + 1
-    return f"{_drop_dead(plan.steps, reads)} steps"
-
-
-def _drop_dead(steps: list[Step], reads: dict[Buffer, int]) -> int:
-    dropped = 0
-    for at in range(len(steps) - 1, -1, -1):
-        step = steps[at]
-        if isinstance(step, Nest):
-            outs = [out for out in step.outs if out.indexes or out.view.buffer.kind != "temp" or reads.get(out.view.buffer)]
-            if outs or any(op.indexes for op in step.ops):
-                if outs:
-                    step.outs = outs
-                continue
-        elif isinstance(step, Contract):
-            if step.out.buffer.kind != "temp" or reads.get(step.out.buffer):
-                continue
-        else:
-            if isinstance(step, (ForStep, WhileStep)):
-                dropped += _drop_dead(step.body, reads)
-            elif isinstance(step, IfStep):
-                dropped += _drop_dead(step.orelse, reads) + _drop_dead(step.then, reads)
-            continue
-        for view in accesses(step)[0]:
-            reads[view.buffer] -= 1
-        del steps[at]
-        dropped += 1
-    return dropped
-
-
-def merge_nests(plan: Plan, policy: ShapePolicy) -> str:
-    """Merge nests that exchange values point by point."""
+def fuse_nests(plan: Plan, policy: ShapePolicy) -> str:
+    """Merge nests that exchange values point by point, and move bias and activation into products."""
     usage = Usage(plan)
-    merger = _Merger(usage, policy)
+    fuser = _Fuser(usage, policy)
     for region in usage.regions:
-        merger.region(region)
-    for name, count, what in (("chain", merger.n_chains, "elementwise steps merged"),
-                              ("reduce_epilogue", merger.n_reductions, "steps merged into reductions"),
-                              ("chain", merger.n_copies, "copies forwarded")):
-        if count:
-            policy.note(name, f"{count} {what}")
-    return f"{merger.n_chains + merger.n_reductions} merged, {merger.n_copies} copies forwarded"
+        if len(region.steps) > 1:
+            fuser.region(region)
+    counts = fuser.counts
+    for name, what in (("chain", "steps merged"), ("copy", "copies forwarded"), ("reduce_epilogue", "steps merged"),
+                       ("product_epilogue", "products with bias or activation")):
+        if counts[name]:
+            policy.note("chain" if name == "copy" else name, f"{counts[name]} {what}")
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
 
 
-class _Merger:
+class _Fuser:
     def __init__(self, usage: Usage, policy: ShapePolicy) -> None:
         self.usage = usage
         self.chain = policy.allows("chain")
         self.reduces = policy.allows("reduce_epilogue")
-        self.n_chains = self.n_reductions = self.n_copies = 0
+        self.epilogues = policy.allows("product_epilogue")
+        self.counts = {"chain": 0, "copy": 0, "reduce_epilogue": 0, "product_epilogue": 0}
 
     def region(self, region: Region) -> None:
         """Merge within one list of steps, in place."""
         self.here = region
         self.graphs: dict[int, Graph] = {}
-        self.made_at: dict[Buffer, int] = {}  # where a buffer that is written once gets its contents
-        steps = region.steps
-        gone: set[int] = set()
-        self.gone = gone
-        for at, step in enumerate(steps):
+        self.made: dict[Buffer, tuple[int, Way | None]] = {}  # who writes a buffer that is written once
+        self.gone: set[int] = set()
+        for at, step in enumerate(region.steps):
             if isinstance(step, Nest):
-                self.graphs[at] = graph = Graph.of(step)
+                self.graphs[at] = Graph.of(step)
                 self._consume(at)
-                if at not in self.graphs:
-                    continue
-                graph = self.graphs[at]
-                if self.reduces and any(way.out.reduce != "store" for way in graph.outs):
+                graph = self.graphs.get(at)
+                if graph is not None and graph.reduces and self.reduces:
                     self._join_reductions(at, graph)
-                if at not in gone:
-                    for way in graph.outs:
-                        self._note_made(way.out.view, at)
+                graph = self.graphs.get(at)
+                if graph is not None:
+                    self._note_made(graph, at)
             elif isinstance(step, Contract):
-                self._note_made(step.out, at)
-        self._write_back(steps)
+                self._note_product(step, at)
+        self._apply_epilogues()
+        self._write_back(region.steps)
 
-    def _note_made(self, view: View, at: int) -> None:
-        if self.usage.is_written_once(view.buffer):
-            self.made_at[view.buffer] = at
+    def _note_made(self, graph: Graph, at: int) -> None:
+        for way in graph.outs:
+            if self.usage.is_written_once(way.out.view.buffer):
+                self.made[way.out.view.buffer] = (at, way)
+
+    def _note_product(self, product: Contract, at: int) -> None:
+        if self.usage.is_written_once(product.out.buffer):
+            self.made[product.out.buffer] = (at, None)
 
     def _write_back(self, steps: list[Step]) -> None:
         out: list[Step] = []
+        known: dict[object, ScalarReg] = {}
         for at, step in enumerate(steps):
-            if at in self.gone:
-                continue
-            graph = self.graphs.get(at)
-            if graph is not None:
-                out.append(graph.close(out))
-            else:
-                out.append(step)
+            if at not in self.gone:
+                graph = self.graphs.get(at)
+                out.append(step if graph is None else graph.close(out, known))
         steps[:] = out
 
     # --- consuming producers ----------------------------------------------------------------------------------------
 
     def _consume(self, at: int) -> None:
         """Take in producers of the inputs until nothing more fits."""
+        pending = list(self.graphs[at].inputs)
         tried: set[object] = set()
-        progress = True
-        while progress:
-            progress = False
+        while pending:
+            key = pending.pop()
             graph = self.graphs[at]
-            for key, node in list(graph.inputs.items()):
-                view = node.item.view
-                if view is None or key in tried or node.alias is not None:
-                    continue
-                source = self.made_at.get(view.buffer, -1)
-                if source < 0 or source in self.gone:
-                    continue
-                tried.add(key)
-                if source in self.graphs:
-                    if self._take(source, at, node, key):
-                        progress = True
-                        break
-                elif self.chain and forward_product(self.usage, self.here, source, at, graph):
-                    del self.graphs[at]
-                    self.gone.add(source)
-                    self._note_made(self.here.steps[at].out, at)  # type: ignore[union-attr]
-                    self.n_copies += 1
-                    return
-
-    def _take(self, source: int, at: int, node: Node, key: object) -> bool:
-        """Take the producer at `source` into the nest at `at`, for one of its inputs."""
-        producer, graph, region = self.graphs[source], self.graphs[at], self.here
-        view = node.item.view
-        assert view is not None
-        buffer = view.buffer
-        way = next(w for w in producer.outs if w.out.view.buffer is buffer)
-        is_reducing = any(w.out.reduce != "store" for w in graph.outs) or any(
-            w.out.reduce != "store" for w in producer.outs)
-        is_copy = graph.n_ops == 0 and len(graph.outs) == 1 and graph.outs[0].out.reduce == "store"
-        if not (self.reduces if is_reducing else self.chain):
-            return False
-        if way.out.indexes or way.mask is not None:
-            return False
-        if way.out.reduce != "store":
-            return is_copy and self._forward_reduction(source, at, view)
-        if way.out.view.dtype != view.dtype or not self._loads_back(way, node):
-            return False
-        axes = match_axes(way.out.view, producer.axes, view, graph.axes)
-        if axes is None:
-            if _is_uniform(producer, way.node):
-                axes = (-1,) * len(producer.axes)
-            else:
-                return False
-        is_same_space = axes == _identity(len(axes)) and len(axes) == len(graph.axes)
-        covers = is_same_space or _covers(axes, graph.axes)
-        n_inputs = len(producer.inputs) + len(graph.inputs) - 1
-        if producer.n_ops + graph.n_ops > MAX_OPS or n_inputs > MAX_INPUTS:
-            return False
-        readers = region.reads.get(buffer, set())
-        is_last = (len(readers) == 1 and self.usage.is_local(buffer, region)
-                   and not any(k != key and n.item.view is not None and n.item.view.buffer is buffer
-                               for k, n in graph.inputs.items()) and not self._gathers(graph, buffer))
-        if not self._may_move(producer, source, at, graph, is_same_space):
-            return False
-        if is_last and len(producer.outs) == 1 and covers:
-            self._steal(source, at, key, way.node, None if is_same_space else axes)
-            self._count(is_reducing, is_copy)
-            return True
-        if self._is_cheap(producer, way.node, covers):
-            self._copy(source, at, key, way.node, None if is_same_space else axes, buffer)
-            self._count(is_reducing, False)
-            return True
-        if is_same_space and self._may_keep(producer, source, at, graph):
-            self._join(source, at, key, way.node)
-            self._count(is_reducing, False)
-            return True
-        return False
-
-    def _count(self, is_reducing: bool, is_copy: bool) -> None:
-        if is_copy:
-            self.n_copies += 1
-        elif is_reducing:
-            self.n_reductions += 1
-        else:
-            self.n_chains += 1
-
-    @staticmethod
-    def _loads_back(way: Way, node: Node) -> bool:
-        """Whether storing a value and loading it again gives the value itself: no rounding or wrapping in memory."""
-        made = way.node.real().item
-        memory = way.out.view.dtype
-        is_same_memory = isinstance(made, NestInput) and made.view is not None and made.view.dtype == memory
-        return made.dtype == node.item.dtype and (memory == made.dtype or is_same_memory)
-
-    def _gathers(self, graph: Graph, buffer: Buffer) -> bool:
-        return graph.traps and any(isinstance(n.item, NestOp) and n.item.view is not None and n.item.view.buffer is buffer
-                                   for n in graph.live_nodes())
-
-    def _is_cheap(self, producer: Graph, root: Node, covers: bool) -> bool:
-        """Whether computing the value again costs no more than a load or two. Into a larger space (not `covers`) only
-        loads and casts go."""
-        if producer.traps:
-            return False
-        n_ops = n_loads = 0
-        stack, seen = [root.real()], set()
-        while stack:
-            node = stack.pop()
-            if node in seen:
+            node = graph.inputs.get(key)
+            if node is None or key in tried:
                 continue
-            seen.add(node)
-            item = node.item
-            if isinstance(item, NestOp):
-                n_ops += 1
-                if item.op not in _CHEAP or n_ops > 3 or (not covers and item.op != "cast"):
-                    return False
-                stack.extend(arg.real() for arg in node.args)
-            elif item.view is not None and any(s.terms or s.const for s in item.view.strides):
-                n_loads += 1
-        return n_loads <= 2
+            view = node.item.view
+            if view is None:
+                continue
+            found = self.made.get(view.buffer)
+            if found is None:
+                continue
+            tried.add(key)
+            source, way = found
+            if way is None:
+                if self.chain and graph.n_ops == 0 and forward_product(self.usage, self.here, source, at, graph):
+                    self._forwarded(source, at)
+                    return
+            elif self._take(source, at, node, key, way):
+                pending = list(self.graphs[at].inputs)
 
-    def _may_move(self, producer: Graph, source: int, at: int, graph: Graph, is_same_space: bool) -> bool:
+    def _forwarded(self, source: int, at: int) -> None:
+        product = self.here.steps[at]
+        assert isinstance(product, Contract)
+        del self.graphs[at]
+        self.gone.add(source)
+        self._note_product(product, at)
+        self.counts["copy"] += 1
+
+    def _take(self, source: int, at: int, node: Node, key: object, way: Way) -> bool:
+        """Take the producer at `source`, which writes by `way`, into the nest at `at`, for one of its inputs."""
+        producer, graph = self.graphs[source], self.graphs[at]
+        out, view = way.out, node.item.view
+        assert view is not None
+        if producer.reduces or graph.reduces:
+            if not self.reduces:
+                return False
+        elif not self.chain:
+            return False
+        if out.reduce != "store":
+            return graph.n_ops == 0 and self._forward_reduction(source, at, view, way)
+        if out.indexes or way.mask is not None or out.view.dtype != view.dtype or not _loads_back(way, node):
+            return False
+        axes = match_axes(out.view, producer.axes, view, graph.axes)
+        if axes is None:
+            if not _is_uniform(way.node):
+                return False
+            axes = (-1,) * len(producer.axes)
+        n_axes = len(axes)
+        is_same = n_axes == len(graph.axes) and axes == tuple(range(n_axes))
+        is_full = is_same or covers(axes, graph.axes)
+        if producer.n_ops + graph.n_ops > MAX_OPS or len(producer.inputs) + len(graph.inputs) > MAX_INPUTS + 1:
+            return False
+        if is_full and len(producer.outs) == 1 and is_only_reader(self.usage, self.here, graph, view):
+            if not self._may_move(producer, source, at, graph, is_same):
+                return False
+            self._count(graph)
+            self._steal(source, at, key, way.node, None if is_same else axes)
+            return True
+        is_cheap = _is_cheap(producer, way.node, is_full)
+        if not (is_cheap or is_same) or not self._may_move(producer, source, at, graph, is_same):
+            return False
+        if is_cheap:
+            self._copy(source, at, key, way.node, None if is_same else axes, view.buffer)
+        elif self._may_keep(producer, source, at, graph):
+            self._join(source, at, key, way.node)
+        else:
+            return False
+        self._count(graph)
+        return True
+
+    def _count(self, graph: Graph) -> None:
+        self.counts["reduce_epilogue" if graph.reduces else "copy" if not graph.n_ops else "chain"] += 1
+
+    def _may_move(self, producer: Graph, source: int, at: int, graph: Graph, is_same: bool) -> bool:
         """Whether the producer's reads may happen at `at`, inside a nest that writes graph.outs."""
         region = self.here
         for view in producer.views():
-            if view.buffer.constant:
+            buffer = view.buffer
+            if buffer.constant:
                 continue
-            if region.is_written_between(view.buffer, source, at):
+            if region.is_written_between(buffer, source, at):
                 return False
             for way in graph.outs:
-                if way.out.view.buffer is view.buffer and (
-                        producer.traps or not is_same_space or not self._is_in_place(producer, graph, way.out)):
+                if way.out.view.buffer is buffer and (
+                        producer.traps or not is_same or not _is_in_place(producer, graph, way.out)):
                     return False
-        if region.sets and any(source < p < at for p in region.sets):
+        if region.is_set_between(source, at):
             return False
         return not (producer.traps and (any(source < p < at for p in region.barriers)
                                         or any(source < p <= at for p in region.arg_writes)))
 
-    @staticmethod
-    def _is_in_place(producer: Graph, graph: Graph, out: NestOut) -> bool:
-        """Whether every read of the written buffer is equal to the write, element for element."""
-        if out.reduce != "store" or out.indexes:
-            return False
-        item = ITEM_BYTES[out.view.dtype]
-        for source in (producer, graph):
-            for node in source.inputs.values():
-                view = node.item.view
-                if view is not None and view.buffer is out.view.buffer and (
-                        view.offset is not out.view.offset or view.strides != out.view.strides
-                        or ITEM_BYTES[view.dtype] != item):
-                    return False
-        return True
-
     def _may_keep(self, producer: Graph, source: int, at: int, graph: Graph) -> bool:
         """Whether the producer's own outputs may be written at `at`, together with the nest there."""
         region = self.here
-        if producer.traps and any(w.out.view.buffer.kind == "arg" for w in graph.outs):
+        written = [way.out.view.buffer for way in graph.outs]
+        if producer.traps and any(buffer.kind == "arg" for buffer in written):
             return False
-        written = [w.out.view.buffer for w in graph.outs]
         for way in producer.outs:
             out = way.out
             buffer = out.view.buffer
             if region.is_read_between(buffer, source, at) or region.is_written_between(buffer, source, at):
                 return False
-            if buffer in written or self._gathers(graph, buffer):
+            if buffer in written or _gathers(graph, buffer):
                 return False
             if buffer.kind != "temp" and any(source < p < at for p in region.barriers):
                 return False
@@ -304,7 +203,7 @@ class _Merger:
                 if view is not None and view.buffer is buffer and (
                         out.reduce != "store" or out.indexes or way.mask is not None
                         or view.offset is not out.view.offset or view.strides != out.view.strides
-                        or view.dtype != out.view.dtype or not self._loads_back(way, node)):
+                        or view.dtype != out.view.dtype or not _loads_back(way, node)):
                     return False
         return True
 
@@ -313,326 +212,217 @@ class _Merger:
     def _steal(self, source: int, at: int, key: object, root: Node, axes: tuple[int, ...] | None) -> None:
         """The producer disappears into the nest at `at`."""
         producer, graph = self.graphs.pop(source), self.graphs[at]
-        views = producer.views()
+        buffers = [view.buffer for view in producer.views()]
         if axes is None:
             producer.take(graph)
-            graph_inputs = producer.inputs
-            graph.inputs = graph_inputs
-            graph.n_ops, graph.traps = producer.n_ops, producer.traps
+            graph.inputs, graph.n_ops, graph.traps = producer.inputs, producer.n_ops, producer.traps
             graph.replace_input(key, root.real())
         else:
-            new = graph.copied(producer, root, axes)
-            graph.replace_input(key, new)
+            graph.replace_input(key, graph.copied(producer, root, axes))
         self.gone.add(source)
-        self.here.move_accesses([view.buffer for view in views], [], source, at)
-        self._forget_reads(graph, at)
+        self.here.move_accesses(buffers, [], source, at)
         for way in producer.outs:
-            self.here.writes.pop(way.out.view.buffer, None)
-            self.here.reads.pop(way.out.view.buffer, None)
+            self.here.drop(way.out.view.buffer)
 
     def _copy(self, source: int, at: int, key: object, root: Node, axes: tuple[int, ...] | None, buffer: Buffer) -> None:
         """The nest at `at` computes the value again; the producer disappears when nobody else reads it."""
-        producer, graph = self.graphs[source], self.graphs[at]
-        new = graph.copied(producer, root, axes)
-        graph.replace_input(key, new)
-        for view in producer.views():
-            self.here.reads.setdefault(view.buffer, set()).add(at)
-        self._forget_reads(graph, at, buffer)
-        if not self.here.reads.get(buffer) and len(producer.outs) == 1 and self.usage.is_local(buffer, self.here):
-            for view in producer.views():
-                self.here.reads[view.buffer].discard(source)
-            self.gone.add(source)
-            del self.graphs[source]
+        producer, graph, region = self.graphs[source], self.graphs[at], self.here
+        graph.replace_input(key, graph.copied(producer, root, axes))
+        buffers = [view.buffer for view in producer.views()]
+        for other in buffers:
+            region.reads.setdefault(other, set()).add(at)
+        if not any(view.buffer is buffer for view in graph.views()):
+            region.reads[buffer].discard(at)
+            if not region.reads[buffer] and len(producer.outs) == 1 and self.usage.is_local(buffer, region):
+                for other in buffers:
+                    region.reads[other].discard(source)
+                self.gone.add(source)
+                del self.graphs[source], self.made[buffer]
 
     def _join(self, source: int, at: int, key: object, root: Node) -> None:
         """One nest for both; the producer's value is stored as well."""
-        producer, graph = self.graphs.pop(source), self.graphs[at]
-        views = producer.views()
+        producer, graph, region = self.graphs.pop(source), self.graphs[at], self.here
+        buffers = [view.buffer for view in producer.views()]
         graph.take(producer)
         graph.replace_input(key, root.real())
-        for other, node in list(graph.inputs.items()):  # the same value, read through another native dtype, stays a read
-            view = node.item.view
-            if view is not None and node.alias is None:
-                for way in producer.outs:
-                    if way.out.view.buffer is view.buffer:
-                        graph.replace_input(other, way.node.real())
+        outs = {way.out.view.buffer: way for way in producer.outs}
+        for other, node in list(graph.inputs.items()):
+            way = outs.get(node.item.view.buffer) if node.item.view is not None else None
+            if way is not None:
+                graph.replace_input(other, way.node.real())
         graph.outs = producer.outs + graph.outs
+        graph.reduces = graph.reduces or producer.reduces
         self.gone.add(source)
-        outs = [way.out.view.buffer for way in producer.outs]
-        self.here.move_accesses([view.buffer for view in views], outs, source, at)
-        self._forget_reads(graph, at)
-        for buffer in outs:
-            if buffer in self.made_at:
-                self.made_at[buffer] = at
-
-    def _forget_reads(self, graph: Graph, at: int, *maybe: Buffer) -> None:
-        """Drop the note that the nest reads what it now computes itself."""
-        still = {view.buffer for view in graph.views()}
-        for buffer in maybe or [b for b, places in self.here.reads.items() if at in places]:
-            if buffer not in still:
-                self.here.reads[buffer].discard(at)
+        region.move_accesses(buffers, outs, source, at)
+        for buffer, way in outs.items():
+            region.reads.get(buffer, set()).discard(at)
+            if buffer in self.made:
+                self.made[buffer] = (at, way)
 
     def _join_reductions(self, at: int, graph: Graph) -> None:
         """Put a reduction beside an earlier one over the same space that reads the same array."""
         region = self.here
-        views = [node.item.view for node in graph.inputs.values() if node.item.view is not None]
-        if graph.traps or not views or any(way.out.indexes for way in graph.outs):
+        views = graph.views()
+        outs = [way.out.view.buffer for way in graph.outs]
+        if graph.traps or not views or not all(self.usage.is_written_once(b) and b.kind == "temp" for b in outs):
             return
-        ready = -1
+        if any(not _is_known_at_entry(node) for node in graph.inputs.values()):
+            return  # a scalar may be made between the two
+        ready = -1  # the last step that makes something which the reduction reads
         for view in views:
-            buffer = view.buffer
-            if buffer.kind == "arg" and buffer not in region.writes:
-                continue
-            made = self.made_at.get(buffer, -1)
-            if made < 0:
-                if buffer in region.writes:
+            if view.buffer in region.writes:
+                if view.buffer not in self.made:
                     return
-                continue
-            ready = max(ready, made)
-        for source in sorted(self.graphs, reverse=True):
-            if source >= at:
-                continue
+                ready = max(ready, self.made[view.buffer][0])
+        keys = {key for key, node in graph.inputs.items() if node.item.view is not None}
+        for source in list(self.graphs)[-2:-2 - _MAX_LOOK_BACK:-1]:
             if source < ready:
                 return
             other = self.graphs[source]
-            if (source == ready and any(way.out.view.buffer is view.buffer for way in other.outs for view in views)):
+            stored = {way.out.view.buffer: way for way in other.outs}
+            reads_stored = False
+            for key, node in graph.inputs.items():
+                way = stored.get(node.item.view.buffer) if node.item.view is not None else None
+                if way is not None:
+                    reads_stored = True
+                    if (way.out.reduce != "store" or way.out.indexes or way.mask is not None
+                            or node.item.view.strides != way.out.view.strides  # type: ignore[union-attr]
+                            or node.item.view.offset is not way.out.view.offset  # type: ignore[union-attr]
+                            or not _loads_back(way, node)):
+                        return
+            if source == ready and not reads_stored and any(v.buffer in stored for v in views):
                 return
-            if other.axes != graph.axes or other.traps or all(way.out.reduce == "store" for way in other.outs):
-                continue
-            if not other.inputs.keys() & {k for k, n in graph.inputs.items() if n.item.view is not None}:
+            if other.axes != graph.axes or other.traps or not (reads_stored or (other.reduces and keys & other.inputs.keys())):
+                if reads_stored:
+                    return
                 continue
             if other.n_ops + graph.n_ops > MAX_OPS or len(other.inputs) + len(graph.inputs) > MAX_INPUTS:
-                continue
-            if region.sets and any(source < p < at for p in region.sets):
                 return
-            outs = [way.out.view.buffer for way in graph.outs]
-            if any(not self.usage.is_written_once(b) or b in (v.buffer for v in other.views()) or b.kind != "temp"
-                   or any(p < at for p in region.reads.get(b, ())) for b in outs):
+            if any(any(p < at for p in region.reads.get(b, ())) for b in outs):
                 return
-            if any(isinstance(node.item.operand, ScalarReg) or (node.item.operand is not None and not isinstance(
-                    node.item.operand, Literal) and not node.item.operand.is_entry) for node in graph.inputs.values()):
-                return  # a scalar may be made between the two
+            buffers = [view.buffer for view in views]
             other.take(graph)
+            for key in list(other.inputs):
+                item = other.inputs[key].item
+                way = stored.get(item.view.buffer) if item.view is not None else None
+                if way is not None:
+                    other.replace_input(key, way.node.real())
+                    region.reads[way.out.view.buffer].discard(at)
             other.outs = other.outs + graph.outs
+            other.reduces = True
             self.gone.add(at)
             del self.graphs[at]
-            region.move_accesses([view.buffer for view in views], outs, at, source)
-            for buffer in outs:
-                self.made_at[buffer] = source
-            self.n_reductions += 1
+            region.move_accesses([b for b in buffers if b not in stored], outs, at, source)
+            self._note_made(other, source)
+            self.counts["reduce_epilogue"] += 1
             return
 
-    # --- copies -----------------------------------------------------------------------------------------------------
-
-    def _forward_reduction(self, source: int, at: int, view: View) -> bool:
+    def _forward_reduction(self, source: int, at: int, view: View, way: Way) -> bool:
         """A reduction whose output is only copied reduces into the copy's destination."""
         producer, graph, region = self.graphs[source], self.graphs[at], self.here
-        out = _plain_copy(graph)
-        if out is None or len(producer.outs) != 1:
-            return False
-        (way,) = producer.outs
-        buffer = view.buffer
-        if (len(region.reads.get(buffer, ())) != 1 or not self.usage.is_local(buffer, region)
-                or out.view.dtype != view.dtype or way.out.view.dtype != view.dtype):
+        out = plain_copy(graph)
+        if (out is None or len(producer.outs) != 1 or out.view.dtype != view.dtype or way.out.view.dtype != view.dtype
+                or not is_only_reader(self.usage, region, graph, view)):
             return False
         axes = match_axes(way.out.view, producer.axes, view, graph.axes, way.out.reduced)
-        if axes is None or not _covers(axes, graph.axes):
+        if axes is None or not covers(axes, graph.axes):
             return False
-        if any(v.buffer is out.view.buffer for v in producer.views()) or not self._may_move(
-                producer, source, at, graph, False):
+        if not self._may_move(producer, source, at, graph, False):
             return False
-        target = View(out.view.buffer, out.view.dtype, producer.axes,
-                      tuple(out.view.strides[axis] if axis >= 0 else ZERO for axis in axes), out.view.offset)
+        strides = tuple(out.view.strides[axis] if axis >= 0 else const(0) for axis in axes)
+        target = View(out.view.buffer, out.view.dtype, producer.axes, strides, out.view.offset)
         way.out = NestOut(way.out.slot, way.out.reduce, target, way.out.reduced)
+        producer.source = None
         self.graphs[at] = producer
         del self.graphs[source]
         self.gone.add(source)
         region.move_accesses([v.buffer for v in producer.views()], [], source, at)
-        region.reads.pop(buffer, None)
-        region.writes.pop(buffer, None)
-        self.n_copies += 1
+        region.drop(view.buffer)
+        self.counts["copy"] += 1
         return True
 
+    # --- products ---------------------------------------------------------------------------------------------------
 
-def _identity(n: int) -> tuple[int, ...]:
-    return tuple(range(n))
+    def _apply_epilogues(self) -> None:
+        """Bias and activation move into products; what is left of their nests may be a copy."""
+        if not self.epilogues:
+            return
+        for at, graph in sorted(self.graphs.items()):
+            for node in list(graph.inputs.values()):
+                view = node.item.view
+                found = self.made.get(view.buffer) if view is not None else None
+                if view is None or found is None or found[1] is not None:
+                    continue
+                source = found[0]
+                if take_epilogue(self.usage, self.here, source, at, graph, view):
+                    self.counts["product_epilogue"] += 1
+                    if self.chain and graph.n_ops == 0 and forward_product(self.usage, self.here, source, at, graph):
+                        self._forwarded(source, at)
+                    break
 
 
-def _plain_copy(graph: Graph) -> NestOut | None:
-    """The store of a nest that only copies one view, elements unchanged."""
-    if len(graph.outs) != 1 or len(graph.inputs) != 1:
-        return None
-    way = graph.outs[0]
-    item = way.node.real().item
-    if way.out.reduce != "store" or way.mask is not None or way.out.indexes or isinstance(item, NestOp) or item.view is None:
-        return None
-    return way.out
+def _loads_back(way: Way, node: Node) -> bool:
+    """Whether storing a value and loading it again gives the value itself: no rounding or wrapping in memory."""
+    made = way.node.real().item
+    memory = way.out.view.dtype
+    is_same_memory = isinstance(made, NestInput) and made.view is not None and made.view.dtype == memory
+    return made.dtype == node.item.dtype and (memory == made.dtype or is_same_memory)
 
 
-def _is_uniform(producer: Graph, root: Node) -> bool:
+def _gathers(graph: Graph, buffer: Buffer) -> bool:
+    return graph.traps and any(isinstance(n.item, NestOp) and n.item.view is not None and n.item.view.buffer is buffer
+                               for n in graph.live_nodes())
+
+
+def _is_uniform(root: Node) -> bool:
     """Whether a value is one scalar at every point (np.zeros, np.full)."""
     item = root.real().item
     return not isinstance(item, NestOp) and item.kind == "scalar"
 
 
-def _covers(axes: tuple[int, ...], space: tuple) -> bool:
-    """Whether the consumer's axes that the producer lacks have one element."""
-    return all(i in axes or extent.value == 1 for i, extent in enumerate(space))
-
-
-def match_axes(made: View, made_axes: tuple, read: View, read_axes: tuple, skip: int = 0) -> tuple[int, ...] | None:
-    """For each axis of the space that wrote `made`, the axis of the reading space that it is (-1: extent 1, or in the mask
-    `skip`), when `read` sees each element at the point that wrote it; None when it does not."""
-    if made.offset is not read.offset:
-        return None
-    strides = read.strides
-    if made_axes == read_axes and made.strides == strides and not skip:
-        return tuple(range(len(made_axes)))
-    found = []
-    for axis, (extent, stride) in enumerate(zip(made_axes, made.strides, strict=True)):
-        if skip >> axis & 1 or extent.value == 1:
-            found.append(-1)
+def _is_cheap(producer: Graph, root: Node, is_full: bool) -> bool:
+    """Whether computing the value again costs no more than a load or two. Into a larger space (not `is_full`) only loads
+    and casts go."""
+    if producer.traps:
+        return False
+    n_ops = n_loads = 0
+    stack, seen = [root.real()], set()
+    while stack:
+        node = stack.pop()
+        if node in seen:
             continue
-        for other, size in enumerate(read_axes):
-            if strides[other] is stride and size is extent and other not in found:
-                found.append(other)
-                break
-        else:
-            return None
-    for other, stride in enumerate(strides):
-        if other not in found and (stride.terms or stride.const) and read_axes[other].value != 1:
-            return None
-    return tuple(found)
+        seen.add(node)
+        item = node.item
+        if isinstance(item, NestOp):
+            n_ops += 1
+            if item.op not in _CHEAP or n_ops > 3 or (not is_full and item.op != "cast"):
+                return False
+            stack.extend(arg.real() for arg in node.args)
+        elif item.view is not None and any(s.terms or s.const for s in item.view.strides):
+            n_loads += 1
+    return n_loads <= 2
 
 
-def forward_product(usage: Usage, region: Region, source: int, at: int, graph: Graph) -> bool:
-    """Whether the product at `source`, whose output the nest at `at` alone reads and only copies, now stands at `at` and
-    writes the copy's destination itself."""
-    product = region.steps[source]
-    out = _plain_copy(graph)
-    if out is None or not isinstance(product, Contract):
+def _is_in_place(producer: Graph, graph: Graph, out: NestOut) -> bool:
+    """Whether every read of the written buffer is equal to the write, element for element."""
+    if out.reduce != "store" or out.indexes:
         return False
-    (node,) = graph.inputs.values()
-    view = node.item.view
-    assert view is not None
-    buffer = product.out.buffer
-    if (len(region.reads.get(buffer, ())) != 1 or not usage.is_local(buffer, region)
-            or out.view.dtype != product.out.dtype or view.dtype != product.out.dtype):
-        return False
-    axes = match_axes(product.out, product.out.shape, view, graph.axes)
-    if axes is None or not _covers(axes, graph.axes):
-        return False
-    operands = [v for v in (product.a, product.b, product.bias) if v is not None]
-    if any(v.buffer is out.view.buffer or region.is_written_between(v.buffer, source, at) for v in operands):
-        return False
-    if region.sets and any(source < p < at for p in region.sets):
-        return False
-    strides = tuple(out.view.strides[axis] if axis >= 0 else ZERO for axis in axes)
-    product.out = View(out.view.buffer, out.view.dtype, product.out.shape, strides, out.view.offset)
-    region.steps[at] = product
-    region.move_accesses([v.buffer for v in operands], [], source, at)
-    region.reads.pop(buffer, None)
-    region.writes.pop(buffer, None)
+    item = ITEM_BYTES[out.view.dtype]
+    for source in (producer, graph):
+        for node in source.inputs.values():
+            view = node.item.view
+            if view is not None and view.buffer is out.view.buffer and (
+                    view.offset is not out.view.offset or view.strides != out.view.strides
+                    or ITEM_BYTES[view.dtype] != item):
+                return False
     return True
 
 
-# --- epilogues of products ----------------------------------------------------------------------------------------------
+def _is_known_at_entry(node: Node) -> bool:
+    operand = node.item.operand if isinstance(node.item, NestInput) else None
+    if isinstance(operand, ScalarReg):
+        return operand.row >= 0
+    return operand is None or isinstance(operand, Literal) or (isinstance(operand, Expr) and operand.is_entry)
 
 
-def merge_epilogues(plan: Plan, policy: ShapePolicy) -> str:
-    """Move bias and relu from the nest that alone reads a product into the product."""
-    usage = Usage(plan)
-    count = 0
-    for region in usage.regions:
-        gone: list[int] = []
-        makers: dict[Buffer, int] = {}
-        for at, step in enumerate(region.steps):
-            if isinstance(step, Contract):
-                makers[step.out.buffer] = at
-            elif isinstance(step, Nest) and makers:
-                for item in step.inputs:
-                    source = makers.get(item.view.buffer, -1) if item.view is not None else -1
-                    if source >= 0 and item.view is not None:
-                        graph = _epilogue(usage, region, source, at, step, item.view)
-                        if graph is None:
-                            continue
-                        count += 1
-                        if policy.allows("chain") and forward_product(usage, region, source, at, graph):
-                            gone.append(source)
-                            makers[region.steps[at].out.buffer] = at  # type: ignore[union-attr]
-                        else:
-                            region.steps[at] = graph.close([])
-                        break
-        if gone:
-            region.steps[:] = [step for at, step in enumerate(region.steps) if at not in gone]
-    if count:
-        policy.note("product_epilogue", f"{count} products with bias or activation")
-    return f"{count} products"
-
-
-def _epilogue(usage: Usage, region: Region, source: int, at: int, nest: Nest, view: View) -> Graph | None:
-    """The nest without what moved into the product; None when nothing did."""
-    product = region.steps[source]
-    assert isinstance(product, Contract)
-    buffer = view.buffer
-    if (len(region.reads.get(buffer, ())) != 1 or not usage.is_local(buffer, region) or product.act != "none"
-            or not usage.is_written_once(buffer) or nest.axes != product.out.shape or view.strides != product.out.strides
-            or view.offset is not product.out.offset or view.dtype != product.out.dtype):
-        return None
-    slot = next(i for i, item in enumerate(nest.inputs) if item.view is view)
-    if any(i != slot and item.view is not None and item.view.buffer is buffer for i, item in enumerate(nest.inputs)):
-        return None
-    graph = Graph.of(nest)
-    key = input_key(nest.inputs[slot])
-    node = graph.inputs[key]
-    fired = False
-    if product.bias is None:
-        user = _only_user(graph, node)
-        if user is not None and _is_op(user, "add", product.dtype):
-            other = user.args[1].real() if user.args[0].real() is node else user.args[0].real()
-            bias = _row_vector(other, product, nest)
-            if bias is not None and not region.is_written_between(bias.buffer, source - 1, at):
-                product.bias = bias
-                region.reads.setdefault(bias.buffer, set()).add(source)
-                user.alias = node
-                fired = True
-    user = _only_user(graph, node)
-    if user is not None and _is_op(user, "maximum", product.dtype) and any(map(_is_zero, user.args)):
-        product.act = "relu"
-        user.alias = node
-        fired = True
-    if not fired:
-        return None
-    graph.n_ops = sum(isinstance(n.item, NestOp) for n in graph.live_nodes())
-    live = {input_key(n.item): n for n in graph.live_nodes() if isinstance(n.item, NestInput)}
-    graph.inputs = {k: n for k, n in graph.inputs.items() if k in live}
-    return graph
-
-
-def _is_op(node: Node, name: str, dtype: str) -> bool:
-    return isinstance(node.item, NestOp) and node.item.op == name and node.item.operand_dtype == dtype
-
-
-def _is_zero(node: Node) -> bool:
-    item = node.real().item
-    return not isinstance(item, NestOp) and isinstance(item.operand, Literal) and item.operand.value == 0
-
-
-def _only_user(graph: Graph, node: Node) -> Node | None:
-    """The one operation that reads a node, when no output does."""
-    users = [n for n in graph.live_nodes() if any(arg.real() is node for arg in (*n.args, *n.marks))]
-    if len(users) != 1 or any(w.node.real() is node or (w.mask is not None and w.mask.real() is node)
-                              or any(m.real() is node for m in w.marks) for w in graph.outs):
-        return None
-    return users[0] if sum(arg.real() is node for arg in users[0].args) == 1 and not users[0].marks else None
-
-
-def _row_vector(node: Node, product: Contract, nest: Nest) -> View | None:
-    """The 1-axis view of n elements that an input broadcasts over all rows."""
-    item = node.item
-    if isinstance(item, NestOp) or item.view is None or item.view.dtype != product.dtype:
-        return None
-    view = item.view
-    if any(stride.terms or stride.const for stride in view.strides[:-1]):
-        return None
-    return View(view.buffer, view.dtype, (product.n,), view.strides[-1:], view.offset)
+__all__ = ["fuse_nests", "input_key"]

@@ -1,17 +1,18 @@
 """Nests in the works: a scalar DAG whose nodes are objects, so that two DAGs join without renumbering.
 
-`Graph.of` opens a nest, `absorb` puts a producer's DAG in the place of the inputs that read it, `close` writes a nest again:
-inputs and operations deduplicated, dead ones dropped, what is the same at every point computed once on registers.
+`Graph.of` opens a nest, `take`, `replace_input` and `copied` put a producer's DAG in the place of inputs that read it, `close`
+writes a nest again: equal inputs and operations made one, dead ones dropped, what is the same at every point computed once
+on registers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+
+import numpy as np
 
 from .extents import Expr, const
 from .steps import Literal, Nest, NestInput, NestOp, NestOut, ScalarOpStep, ScalarReg, Step, View
-
-ZERO = const(0)
 
 
 class Node:
@@ -42,16 +43,18 @@ class Way:
 
 
 class Graph:
-    """One nest in the works. position: of the Program's instruction that it came from last."""
+    """One nest in the works. position: of the Program's instruction that it came from last. reduces: whether an output
+    reduces; traps: whether an index may be out of range; source: the nest itself while nothing has changed."""
 
-    __slots__ = ("axes", "inputs", "n_ops", "outs", "position", "traps")
+    __slots__ = ("axes", "inputs", "n_ops", "outs", "position", "reduces", "source", "traps")
 
     def __init__(self, axes: tuple[Expr, ...], position: int) -> None:
         self.axes, self.position = axes, position
         self.inputs: dict[object, Node] = {}
         self.n_ops = 0
         self.outs: list[Way] = []
-        self.traps = False
+        self.traps = self.reduces = False
+        self.source: Nest | None = None
 
     @classmethod
     def of(cls, nest: Nest) -> Graph:
@@ -65,11 +68,14 @@ class Graph:
                 graph.traps = True
             slots.append(node)
         graph.n_ops = len(nest.ops)
+        graph.source = nest
         for out in nest.outs:
             marks: tuple[Node, ...] = ()
             if out.indexes:
                 marks = tuple(slots[i] for i, _, _ in out.indexes)
                 graph.traps = True
+            if out.reduce != "store":
+                graph.reduces = True
             graph.outs.append(Way(out, slots[out.slot], slots[out.mask] if out.mask >= 0 else None, marks))
         return graph
 
@@ -124,11 +130,13 @@ class Graph:
                 elif known is not node:
                     node.alias = known
         self.n_ops += other.n_ops
+        self.source = None
         self.traps = self.traps or other.traps
 
     def replace_input(self, key: object, by: Node) -> None:
         """From now on `by` stands where the input was."""
         self.inputs.pop(key).alias = by
+        self.source = None
 
     def copied(self, source: Graph, root: Node, axes: Sequence[int] | None) -> Node:
         """A copy, inside this graph, of the part of `source` that makes `root`.
@@ -158,78 +166,111 @@ class Graph:
 
         return copy(root)
 
-    def close(self, before: list[Step]) -> Nest:
-        """The nest; scalar steps that must run before it are appended to `before`."""
-        slots: dict[Node, int] = {}
-        uniform: dict[Node, NestInput] = {}
-        inputs: list[NestInput] = []
-        ops: list[NestOp] = []
-        by_key: dict[object, Node] = {}
-        order: list[Node] = []
-        for node in self.live_nodes():
-            item = node.item
-            if isinstance(item, NestInput):
-                if item.kind == "scalar":
-                    uniform[node] = item
-                order.append(node)
-                continue
-            args = [arg.real() for arg in node.args]
-            if item.view is None:
-                key = (item.op, item.dtype, item.operand_dtype, tuple(args))
-                known = by_key.get(key)
-                if known is not None:
-                    node.alias = known
-                    continue
-                by_key[key] = node
-                if args and all(arg in uniform for arg in args):
-                    uniform[node] = hoist(item, [uniform[arg] for arg in args], before)
-            order.append(node)
-        needed = self._needed(order, uniform)
-        keys: dict[object, int] = {}
-        for node in order:  # inputs first: views, then scalars
-            shown = uniform.get(node) if node in uniform else node.item if isinstance(node.item, NestInput) else None
-            if shown is not None and node in needed:
-                key = input_key(shown)
-                slot = keys.get(key)
-                if slot is None:
-                    slot = keys[key] = len(inputs)
-                    inputs.append(shown)
-                slots[node] = slot
-        n = len(inputs)
-        for node in order:
-            item = node.item
-            if isinstance(item, NestOp) and node not in uniform:
-                indexes = tuple((slots[mark.real()], extent, stride)
-                                for mark, (_, extent, stride) in zip(node.marks, item.indexes, strict=True))
-                slots[node] = n + len(ops)
-                ops.append(NestOp(item.op, item.dtype, item.operand_dtype,
-                                  tuple([slots[arg.real()] for arg in node.args]), item.view, indexes, item.position))
+    def close(self, before: list[Step], known: dict[object, ScalarReg]) -> Nest:
+        """The nest; scalar steps that must run before it are appended to `before`. known: those made earlier in the
+        region, by operation and operands."""
+        if self.source is not None:
+            return self.source
+        closing = _Closing(before, known)
         outs = []
         for way in self.outs:
             out = way.out
-            outs.append(NestOut(slots[way.node.real()], out.reduce, out.view, out.reduced,
-                                slots[way.mask.real()] if way.mask is not None else -1,
-                                tuple((slots[mark.real()], extent, stride)
-                                      for mark, (_, extent, stride) in zip(way.marks, out.indexes, strict=True)),
-                                out.position))
-        return Nest(self.axes, inputs, ops, outs, self.position)
-
-    def _needed(self, order: list[Node], uniform: Mapping[Node, NestInput]) -> set[Node]:
-        needed: set[Node] = set()
-        for way in self.outs:
-            needed.update(node.real() for node in (way.node, way.mask, *way.marks) if node is not None)
-        for node in order:
-            if node not in uniform:
-                needed.update(arg.real() for arg in node.args)
-                needed.update(mark.real() for mark in node.marks)
-        return needed
+            slot = closing.slot(way.node)
+            mask = closing.slot(way.mask) if way.mask is not None else 0
+            marks = [closing.slot(mark) for mark in way.marks]
+            outs.append((out, slot, mask, marks))
+        final, n = closing.final, len(closing.inputs)
+        ops = [NestOp(item.op, item.dtype, item.operand_dtype, tuple([final(code, n) for code in codes]), item.view,
+                      tuple([(final(code, n), extent, stride) for code, (_, extent, stride)
+                             in zip(marks, item.indexes, strict=True)]) if marks else (), item.position)
+               for item, codes, marks in closing.ops]
+        return Nest(self.axes, closing.inputs, ops, [
+            NestOut(final(slot, n), out.reduce, out.view, out.reduced, final(mask, n) if out.mask >= 0 else -1,
+                    tuple([(final(code, n), extent, stride) for code, (_, extent, stride)
+                           in zip(marks, out.indexes, strict=True)]) if marks else (), out.position)
+            for out, slot, mask, marks in outs], self.position)
 
 
-def hoist(op: NestOp, args: list[NestInput], before: list[Step]) -> NestInput:
-    """The value of an operation on scalars, computed once on registers."""
-    dst = ScalarReg(op.dtype, op.op)
-    before.append(ScalarOpStep(op.op, dst, tuple(arg.operand for arg in args), op.operand_dtype))  # type: ignore[misc]
-    return NestInput("scalar", op.dtype, operand=dst)
+class _Closing:
+    """Numbers slots while a graph closes: inputs count from 0, operations are ~0, ~1, ... until all inputs are known."""
+
+    def __init__(self, before: list[Step], known: dict[object, ScalarReg]) -> None:
+        self.before, self.known = before, known
+        self.inputs: list[NestInput] = []
+        self.ops: list[tuple[NestOp, list[int], list[int]]] = []
+        self._done: dict[Node, int | NestInput] = {}  # a NestInput: the same at every point, not yet an input
+        self._by_key: dict[object, int] = {}
+
+    @staticmethod
+    def final(code: int, n_inputs: int) -> int:
+        """The slot of a code."""
+        return code if code >= 0 else n_inputs + ~code
+
+    def slot(self, node: Node) -> int:
+        """The code of a node's slot."""
+        return self._placed(self._visit(node))
+
+    def _placed(self, value: int | NestInput) -> int:
+        if isinstance(value, int):
+            return value
+        key = input_key(value)
+        code = self._by_key.get(key)
+        if code is None:
+            code = self._by_key[key] = len(self.inputs)
+            self.inputs.append(value)
+        return code
+
+    def _visit(self, node: Node) -> int | NestInput:
+        while node.alias is not None:
+            node = node.alias
+        done = self._done.get(node)
+        if done is not None:
+            return done
+        item = node.item
+        value: int | NestInput
+        if isinstance(item, NestInput):
+            value = item if item.kind == "scalar" else self._placed(item)
+        elif item.view is not None:
+            marks = [self.slot(mark) for mark in node.marks]
+            value = ~len(self.ops)
+            self.ops.append((item, [], marks))
+        else:
+            args = [self._visit(arg) for arg in node.args]
+            if args and not any(isinstance(arg, int) for arg in args):
+                value = self._hoist(item, args)  # type: ignore[arg-type]
+            else:
+                codes = [self._placed(arg) for arg in args]
+                key = (item.op, item.dtype, item.operand_dtype, *codes)
+                code = self._by_key.get(key)
+                if code is None:
+                    code = self._by_key[key] = ~len(self.ops)
+                    self.ops.append((item, codes, []))
+                value = code
+        self._done[node] = value
+        return value
+
+    def _hoist(self, op: NestOp, args: list[NestInput]) -> NestInput:
+        """The value of an operation on scalars: a constant, or computed once on registers."""
+        operands = tuple([arg.operand for arg in args])
+        if op.op == "cast" and op.dtype in ("f32", "f64") and op.operand_dtype == "i64":
+            first = operands[0]
+            number = first.value if isinstance(first, (Literal, Expr)) else None
+            if number is not None:
+                return NestInput("scalar", op.dtype, operand=Literal(rounded(number, op.dtype), op.dtype))
+        key = (op.op, op.dtype, op.operand_dtype, *map(input_key, args))
+        is_fixed = all(isinstance(x, Literal) or (isinstance(x, Expr) and x.is_entry) for x in operands)
+        dst = self.known.get(key) if is_fixed else None
+        if dst is None:
+            dst = ScalarReg(op.dtype, op.op)
+            if is_fixed:
+                self.known[key] = dst
+            self.before.append(ScalarOpStep(op.op, dst, operands, op.operand_dtype))  # type: ignore[arg-type]
+        return NestInput("scalar", op.dtype, operand=dst)
+
+
+def rounded(value: float, dtype: str) -> float:
+    """The value as a Python float that the dtype can hold."""
+    return float(value) if dtype == "f64" else float(np.float32(value))
 
 
 def input_key(item: NestInput) -> object:
@@ -239,13 +280,15 @@ def input_key(item: NestInput) -> object:
         return (view.buffer, view.offset, view.strides, view.dtype, item.dtype)
     if item.operand is not None:
         operand = item.operand
-        return (repr(operand.value), operand.dtype, item.dtype) if isinstance(operand, Literal) else (operand, item.dtype)
+        if isinstance(operand, Literal):  # repr tells -0.0 from 0.0
+            return (repr(operand.value), operand.dtype, item.dtype)
+        return (operand, item.dtype)
     return ("iota", item.axis)
 
 
 def remap_view(view: View, axes: Sequence[int], shape: tuple[Expr, ...]) -> View:
     """The view over other axes: axis i becomes axes[i] (-1: an axis of extent 1, dropped)."""
-    strides = [ZERO] * len(shape)
+    strides = [const(0)] * len(shape)
     for old, new in enumerate(axes):
         if new >= 0:
             strides[new] = view.strides[old]
@@ -258,5 +301,7 @@ def remap_input(item: NestInput, axes: Sequence[int], shape: tuple[Expr, ...]) -
         return NestInput("view", item.dtype, view=remap_view(item.view, axes, shape))
     if item.kind == "iota":
         axis = axes[item.axis]
-        return NestInput("iota", "i64", axis=axis) if axis >= 0 else NestInput("scalar", "i64", operand=Literal(0, "i64"))
+        if axis < 0:
+            return NestInput("scalar", "i64", operand=Literal(0, "i64"))
+        return NestInput("iota", "i64", axis=axis)
     return item

@@ -12,8 +12,9 @@ from time import perf_counter
 
 from .axes import collapse_all, collapse_rows
 from .block import block_rows
-from .fuse import drop_dead, merge_epilogues, merge_nests
+from .fuse import fuse_nests
 from .policy import ShapePolicy
+from .prune import drop_dead, share_equal
 from .steps import Plan
 
 
@@ -29,8 +30,9 @@ class Pass:
 
 PASSES: tuple[Pass, ...] = (
     Pass("dead", "drop steps whose results nobody reads", drop_dead),
-    Pass("nests", "merge nests that exchange values point by point", merge_nests, ("chain", "reduce_epilogue")),
-    Pass("epilogues", "move bias and activation into products", merge_epilogues, ("product_epilogue",)),
+    Pass("share", "let nests that compute the same share one result", share_equal),
+    Pass("fuse", "merge nests point by point; bias and activation into products", fuse_nests,
+         ("chain", "reduce_epilogue", "product_epilogue")),
     Pass("rows", "make all axes but the last one", collapse_rows),
     Pass("blocks", "run steps over the same rows block by block", block_rows, ("row_softmax", "row_norm", "block")),
     Pass("axes", "make neighbouring axes one", collapse_all),

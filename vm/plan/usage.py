@@ -53,6 +53,15 @@ class Region:
         found = self.reads.get(buffer)
         return found is not None and any(first < at < last for at in found)
 
+    def is_set_between(self, first: int, last: int) -> bool:
+        """Whether a step strictly between two positions changes a scalar register that had a value before."""
+        return bool(self.sets) and any(first < at < last for at in self.sets)
+
+    def drop(self, buffer: Buffer) -> None:
+        """Nothing reads or writes the buffer any more."""
+        self.reads.pop(buffer, None)
+        self.writes.pop(buffer, None)
+
     def move_accesses(self, reads: Iterable[Buffer], writes: Iterable[Buffer], old: int, new: int) -> None:
         """The step at `old` is at `new` from now on."""
         for table, buffers in ((self.reads, reads), (self.writes, writes)):

@@ -1,0 +1,155 @@
+"""Epilogues of products: bias and activation applied, and the result put where it is wanted, by the product itself."""
+
+from __future__ import annotations
+
+from .extents import const
+from .graph import Graph, Node, input_key
+from .steps import Contract, Literal, NestInput, NestOp, NestOut, View
+from .usage import Region, Usage
+
+
+def take_epilogue(usage: Usage, region: Region, source: int, at: int, graph: Graph, view: View) -> bool:
+    """Move bias and relu from the nest at `at` into the product at `source`, whose output `view` reads in the nest alone.
+
+    The graph is left without what moved; answers whether anything did.
+    """
+    product = region.steps[source]
+    buffer = view.buffer
+    if not isinstance(product, Contract) or product.act != "none":
+        return False
+    out = product.out
+    if (graph.axes != out.shape or view.strides != out.strides or view.offset is not out.offset
+            or view.dtype != out.dtype or not is_only_reader(usage, region, graph, view)):
+        return False
+    node = next(n for n in graph.inputs.values() if n.item.view is view)
+    fired = False
+    if product.bias is None:
+        user = _only_user(graph, node)
+        if user is not None and _is_op(user, "add", product.dtype):
+            other = user.args[1].real() if user.args[0].real() is node else user.args[0].real()
+            bias = _row_vector(other, product)
+            if bias is not None and not region.is_written_between(bias.buffer, source - 1, at):
+                product.bias = bias
+                region.reads.setdefault(bias.buffer, set()).add(source)
+                user.alias = node
+                fired = True
+    user = _only_user(graph, node)
+    if user is not None and _is_op(user, "maximum", product.dtype) and any(map(_is_zero, user.args)):
+        product.act = "relu"
+        user.alias = node
+        fired = True
+    if fired:
+        graph.source = None
+        live = graph.live_nodes()
+        graph.n_ops = sum(isinstance(n.item, NestOp) for n in live)
+        graph.inputs = {input_key(n.item): n for n in live if isinstance(n.item, NestInput)}
+        del buffer
+    return fired
+
+
+def forward_product(usage: Usage, region: Region, source: int, at: int, graph: Graph) -> bool:
+    """Let the product at `source`, whose output the nest at `at` alone reads and only copies, stand at `at` and write the
+    copy's destination itself; answers whether it does."""
+    product = region.steps[source]
+    out = plain_copy(graph)
+    if out is None or not isinstance(product, Contract):
+        return False
+    (node,) = graph.inputs.values()
+    view = node.item.view
+    assert view is not None
+    if (out.view.dtype != product.out.dtype or view.dtype != product.out.dtype
+            or not is_only_reader(usage, region, graph, view)):
+        return False
+    axes = match_axes(product.out, product.out.shape, view, graph.axes)
+    if axes is None or not covers(axes, graph.axes):
+        return False
+    operands = [v for v in (product.a, product.b, product.bias) if v is not None]
+    if any(v.buffer is out.view.buffer or region.is_written_between(v.buffer, source, at) for v in operands):
+        return False
+    if region.is_set_between(source, at):
+        return False
+    buffer = product.out.buffer
+    strides = tuple(out.view.strides[axis] if axis >= 0 else const(0) for axis in axes)
+    product.out = View(out.view.buffer, out.view.dtype, product.out.shape, strides, out.view.offset)
+    region.steps[at] = product
+    region.move_accesses([v.buffer for v in operands], [], source, at)
+    region.drop(buffer)
+    return True
+
+
+def is_only_reader(usage: Usage, region: Region, graph: Graph, view: View) -> bool:
+    """Whether one input of the graph is all that ever reads the view's buffer, which dies here."""
+    buffer = view.buffer
+    if len(region.reads.get(buffer, ())) != 1 or not usage.is_local(buffer, region) or not usage.is_written_once(buffer):
+        return False
+    return sum(v.buffer is buffer for v in graph.views()) == 1
+
+
+def plain_copy(graph: Graph) -> NestOut | None:
+    """The store of a nest that only copies one view, elements unchanged."""
+    if len(graph.outs) != 1 or len(graph.inputs) != 1:
+        return None
+    way = graph.outs[0]
+    item = way.node.real().item
+    if way.mask is not None or isinstance(item, NestOp) or item.view is None:
+        return None
+    return way.out if way.out.reduce == "store" and not way.out.indexes else None
+
+
+def covers(axes: tuple[int, ...], space: tuple) -> bool:
+    """Whether the axes of a space that a producer lacks have one element."""
+    return all(i in axes or extent.value == 1 for i, extent in enumerate(space))
+
+
+def match_axes(made: View, made_axes: tuple, read: View, read_axes: tuple, skip: int = 0) -> tuple[int, ...] | None:
+    """For each axis of the space that wrote `made`, the axis of the reading space that it is, when `read` sees each element
+    at the point that wrote it; None when it does not. -1: an axis of extent 1, or one in the mask `skip`."""
+    if made.offset is not read.offset:
+        return None
+    strides = read.strides
+    if made_axes == read_axes and made.strides == strides and not skip:
+        return tuple(range(len(made_axes)))
+    found: list[int] = []
+    for axis, (extent, stride) in enumerate(zip(made_axes, made.strides, strict=True)):
+        if skip >> axis & 1 or extent.value == 1:
+            found.append(-1)
+            continue
+        for other, size in enumerate(read_axes):
+            if strides[other] is stride and size is extent and other not in found:
+                found.append(other)
+                break
+        else:
+            return None
+    for other, stride in enumerate(strides):
+        if other not in found and (stride.terms or stride.const) and read_axes[other].value != 1:
+            return None
+    return tuple(found)
+
+
+def _is_op(node: Node, name: str, dtype: str) -> bool:
+    return isinstance(node.item, NestOp) and node.item.op == name and node.item.operand_dtype == dtype
+
+
+def _is_zero(node: Node) -> bool:
+    item = node.real().item
+    return not isinstance(item, NestOp) and isinstance(item.operand, Literal) and item.operand.value == 0
+
+
+def _only_user(graph: Graph, node: Node) -> Node | None:
+    """The one operation that reads a node, when no output does."""
+    users = [n for n in graph.live_nodes() if any(arg.real() is node for arg in (*n.args, *n.marks))]
+    if len(users) != 1 or any(w.node.real() is node or (w.mask is not None and w.mask.real() is node)
+                              or any(m.real() is node for m in w.marks) for w in graph.outs):
+        return None
+    return users[0] if sum(arg.real() is node for arg in users[0].args) == 1 and not users[0].marks else None
+
+
+def _row_vector(node: Node, product: Contract) -> View | None:
+    """The 1-axis view of n elements that an input broadcasts over all rows."""
+    item = node.item
+    if isinstance(item, NestOp) or item.view is None or item.view.dtype != product.dtype:
+        return None
+    view = item.view
+    if any(stride.terms or stride.const for stride in view.strides[:-1]):
+        return None
+    return View(view.buffer, view.dtype, (product.n,), view.strides[-1:], view.offset)
