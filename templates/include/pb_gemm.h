@@ -40,6 +40,22 @@ PBP_NOINLINE void PBP_NAME(gemm_dots)(const pb_gemm *g) {
     }
 }
 
+/* One row, b too large for the caches near: eight rows of b at a time, from their first column to the last. */
+PBP_NOINLINE void PBP_NAME(gemm_stream)(const pb_gemm *g) {
+    PBP_REAL x[8];
+    for (int64_t k = 0; k < g->k;) {
+        const int rows = g->k - k >= 8 ? 8 : 1;
+        for (int i = 0; i < rows; i++) x[i] = *(const PBP_ELEM *)(g->a + (k + i) * g->a_cs);
+        (rows == 8 ? PBP_NAME(stream_8) : PBP_NAME(stream_1))(g->n, x, g->b + k * g->b_rs, g->b_rs, g->c, k > 0);
+        k += rows;
+    }
+    if (g->bias || g->relu)
+        for (int64_t j = 0; j < g->n; j++) {
+            PBP_ELEM *c = (PBP_ELEM *)g->c + j;
+            *c = PBP_NAME(finish)(*c, g, j);
+        }
+}
+
 /* How the tiles of one product read their operands. */
 typedef struct {
     int in_place, on_the_fly, copy_a;
@@ -53,17 +69,17 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
     if (g->b_packed) {
         if (k > PBP_LONG_K) deepest = PBP_LONG_K;
     } else if (g->b_cs == PBP_SIZE && n >= PBP_LANES &&
-               (m <= 2 * PBP_TILE_ROWS || (g->b_rs >= 0 && k * g->b_rs <= PBP_SCRATCH_B))) {
+               (m <= 2 * PBP_TILE_ROWS || (g->b_rs >= 0 && k * g->b_rs <= PBP_PANEL_BYTES))) {
         w.in_place = 1;
         if (m <= PBP_PAIR_ROWS && k * n * PBP_SIZE > PBP_STREAM_BYTES) deepest = PBP_STREAM_K;
     } else {
         w.on_the_fly = 1;
-        deepest = PBP_SCRATCH_B / PBP_PANEL_ROW;
+        deepest = PBP_PANEL_BYTES / PBP_PANEL_ROW;
     }
     /* Copying pays when the block is read for many panels and does not lie well: not contiguous, or too large for L2. */
     if (m > 2 * PBP_TILE_ROWS && n > 2 * PBP_PANEL) {
         w.copy_a = g->a_cs != PBP_SIZE || (!g->b_packed && m * pb_min_i64(k, deepest) * PBP_SIZE > PBP_SCRATCH_A);
-        if (w.copy_a) deepest = pb_min_i64(deepest, PBP_SCRATCH_B / PBP_PANEL_ROW);
+        if (w.copy_a) deepest = pb_min_i64(deepest, PBP_PANEL_BYTES / PBP_PANEL_ROW);
     }
     if (k > deepest) w.block_k = pb_ceil_div(k, pb_ceil_div(k, deepest));
     if (w.copy_a) w.block_m = PBP_SCRATCH_A / (w.block_k * PBP_SIZE) / PBP_TILE_ROWS * PBP_TILE_ROWS;
@@ -72,7 +88,7 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
 
 /* Rows [0, m) against one group of panels. direct: the tile stores into c; else through a buffer, `cols` columns. */
 PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t m, int64_t copied_row, const char *a,
-                                    char *c, int64_t c_rs, int64_t c_cs, int64_t cols, int direct, int spread) {
+                                    char *c, int64_t c_rs, int64_t c_cs, int64_t cols, int direct, int spread, int copied) {
     const int64_t count = pb_ceil_div(m, PBP_TILE_ROWS), base = m / count;
     int64_t extra = m % count;
     const char *ahead = t->ahead;
@@ -91,9 +107,15 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
         } else {
             a += t->a_rs * rows;
         }
+        if (copied) { /* the copy is contiguous: fetch the next tile's rows */
+            t->ahead = a;
+            t->ahead_step = rows * PBP_SIZE;
+        }
         if (direct) {
             t->c = c;
             t->c_rs = c_rs;
+            if (t->resume) /* the next tile begins with what it has so far */
+                for (int64_t r = 0; r < rows; r++) __builtin_prefetch(c + (rows + r) * c_rs, 1);
             tiles[rows - 1](t);
         } else {
             t->c = (char *)buffer;
@@ -164,7 +186,12 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
             }
         } else {
             const char *b = g->b + k0 * g->b_rs + j0 * g->b_cs;
-            if (pack) {
+            if (w->on_the_fly) {
+                const int64_t part = j % (PBP_GROUP * PBP_PANEL);
+                if (part == 0)
+                    PBP_NAME(pack_group)(kc, pb_min_i64(n - j, PBP_GROUP * PBP_PANEL), b, g->b_rs, g->b_cs, pb_scratch.b);
+                t->b = pb_scratch.b + part * kc * PBP_SIZE;
+            } else if (pack) {
                 PBP_NAME(pack_panel)(kc, cols, b, g->b_rs, g->b_cs, pb_scratch.b);
                 t->b = pb_scratch.b;
             } else {
@@ -173,7 +200,7 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
                 t->b_ps = PBP_PANEL_ROW;
             }
             t->ahead = b;
-            if (g->b_cs == PBP_SIZE && (j + width) < n) {
+            if (!pack && g->b_cs == PBP_SIZE && (j + width) < n) {
                 t->ahead = b + width * PBP_SIZE;
                 t->ahead_step = g->b_rs;
             }
@@ -189,12 +216,17 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
         }
         char *c = g->c + m0 * g->c_rs + j0 * g->c_cs;
         const int direct = cols == width && g->c_cs == PBP_SIZE;
-        PBP_NAME(gemm_rows)(tiles, t, m, copied_row, a, c, g->c_rs, g->c_cs, cols, direct, spread);
+        PBP_NAME(gemm_rows)(tiles, t, m, copied_row, a, c, g->c_rs, g->c_cs, cols, direct, spread, w->copy_a);
     }
 }
 
 /* The general way: tiles over panels, which are packed, used in place or packed on the fly. */
 PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
+    if (!g->b_packed && g->m == 1 && g->b_cs == PBP_SIZE && g->c_cs == PBP_SIZE &&
+        g->k * g->n * PBP_SIZE > PBP_STREAM_BYTES) {
+        PBP_NAME(gemm_stream)(g);
+        return;
+    }
     const PBP_NAME(ways) w = PBP_NAME(choose)(g);
     pb_tile t;
     for (int64_t k0 = 0; k0 < g->k; k0 += w.block_k) {
@@ -207,7 +239,7 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
             t.a_rs = g->a_rs;
             t.a_cs = g->a_cs;
             if (w.copy_a && g->a_cs == PBP_SIZE) { /* rows stay rows, next to each other */
-                const int64_t row = t.k * PBP_SIZE;
+                const int64_t row = t.k * PBP_SIZE + 64;
                 for (int64_t r = 0; r < m; r++) memcpy(pb_scratch.a + r * row, t.a + r * g->a_rs, (size_t)row);
                 t.a = pb_scratch.a;
                 t.a_rs = row;
@@ -253,7 +285,7 @@ PBP_NOINLINE int PBP_NAME(gemm_narrow)(const pb_gemm *g) {
         return 1;
     }
     if (d.b_rs != PBP_SIZE) {
-        if (g->n * g->k * PBP_SIZE > PBP_SCRATCH_B) return 0;
+        if (g->n * g->k * PBP_SIZE > PBP_PANEL_BYTES) return 0;
         PBP_ELEM *to = (PBP_ELEM *)pb_scratch.b;
         for (int64_t j = 0; j < g->n; j++)
             for (int64_t k = 0; k < g->k; k++) *to++ = *(const PBP_ELEM *)(g->b + j * g->b_cs + k * g->b_rs);

@@ -263,6 +263,42 @@ static const PBP_NAME(dot_fn) PBP_NAME(dots_1)[] __attribute__((unused)) = {
     PBP_DOT_NAME(1, 1), PBP_DOT_NAME(1, 2), PBP_DOT_NAME(1, 3)};
 static const PBP_NAME(dot_fn) PBP_NAME(dots_4)[] __attribute__((unused)) = {
     PBP_DOT_NAME(4, 1), PBP_DOT_NAME(4, 2), PBP_DOT_NAME(4, 3)};
+
+/* c[0:n] (+)= sum of K rows of b, each times its element of x: long streams of memory, for one row and a large b. */
+PBP_INLINE void PBP_NAME(stream_body)(const int K, int64_t n, const PBP_REAL *x, const char *b, int64_t b_rs, char *c,
+                                      int resume) {
+    PBP_VEC xs[8];
+    int64_t j = 0;
+    PBP_UNROLL
+    for (int i = 0; i < K; i++) xs[i] = PBP_NAME(splat)(x[i]);
+    for (; j + 2 * PBP_LANES <= n; j += 2 * PBP_LANES, b += 2 * PB_VECTOR_BYTES, c += 2 * PB_VECTOR_BYTES) {
+        PBP_VEC lo = {0}, hi = {0};
+        if (resume) {
+            lo = *(const PBP_MEM *)c;
+            hi = *(const PBP_MEM *)(c + PB_VECTOR_BYTES);
+        }
+        PBP_UNROLL
+        for (int i = 0; i < K; i++) {
+            lo = PBP_NAME(fma)(xs[i], *(const PBP_MEM *)(b + i * b_rs), lo);
+            hi = PBP_NAME(fma)(xs[i], *(const PBP_MEM *)(b + i * b_rs + PB_VECTOR_BYTES), hi);
+        }
+        *(PBP_MEM *)c = lo;
+        *(PBP_MEM *)(c + PB_VECTOR_BYTES) = hi;
+    }
+    for (; j < n; j++, b += sizeof(PBP_REAL), c += sizeof(PBP_REAL)) {
+        PBP_REAL sum = resume ? *(PBP_ELEM *)c : 0;
+        for (int i = 0; i < K; i++) sum = PBP_FMA1(x[i], *(const PBP_ELEM *)(b + i * b_rs), sum);
+        *(PBP_ELEM *)c = sum;
+    }
+}
+
+PBP_NOINLINE void PBP_NAME(stream_8)(int64_t n, const PBP_REAL *x, const char *b, int64_t b_rs, char *c, int resume) {
+    PBP_NAME(stream_body)(8, n, x, b, b_rs, c, resume);
+}
+
+PBP_NOINLINE void PBP_NAME(stream_1)(int64_t n, const PBP_REAL *x, const char *b, int64_t b_rs, char *c, int resume) {
+    PBP_NAME(stream_body)(1, n, x, b, b_rs, c, resume);
+}
 #undef PBP_TILE
 #undef PBP_DOT
 #undef PBP_TILE_NAME

@@ -49,7 +49,10 @@
 #define PBP_DOT_ROWS 4        /* up to this many rows against a transposed b are dot products, too */
 #define PBP_LONG_K 2048       /* packed panels longer than this are cut into blocks */
 #define PBP_SCRATCH_A 262144  /* bytes of a copied block of the left operand: half of a common L2 */
-#define PBP_SCRATCH_B 16384   /* bytes of a panel packed on the fly: half of a common L1 */
+#define PBP_PANEL_BYTES 16384 /* a panel packed on the fly: half of a common L1 */
+#ifndef PBP_GROUP
+#define PBP_GROUP 4           /* panels packed on the fly at once: longer reads of each row of b */
+#endif
 #define PBP_STREAM_BYTES 196608 /* a b this large is read row by row when there are few rows of a */
 #define PBP_STREAM_K 16         /* ... in blocks of this many */
 
@@ -73,9 +76,6 @@ typedef struct {
     const char *bias; /* n elements or NULL */
     int64_t bias_s;
 } pb_product_args;
-
-/* PB_PRODUCT_ARGS_ONLY: the arguments and the layout's name alone, for code that calls a product compiled elsewhere. */
-#ifndef PB_PRODUCT_ARGS_ONLY
 
 #define PBP_INLINE static inline __attribute__((always_inline, unused))
 #define PBP_FUNCTION static __attribute__((unused))
@@ -112,7 +112,7 @@ typedef void (*pb_tile_fn)(const pb_tile *);
 /* Scratch for operands copied on the fly; each thread its own. */
 typedef struct {
     char a[PBP_SCRATCH_A + 64 * 256]; /* rows of a copy are kept off each other's cache sets */
-    char b[PBP_SCRATCH_B];
+    char b[PBP_GROUP * PBP_PANEL_BYTES];
 } pb_product_scratch;
 static __thread pb_product_scratch pb_scratch __attribute__((aligned(64), unused));
 
@@ -222,5 +222,4 @@ PBP_FUNCTION void pb_product(const pb_product_args *p) {
         if (i < 0) return;
     }
 }
-#endif /* PB_PRODUCT_ARGS_ONLY */
 #endif
