@@ -18,7 +18,7 @@ if MODE == "numpy":
         return function
 else:
     import prebake
-    from prebake import jit
+    from prebake import jit  # type: ignore[no-redef]
 
 
 @jit

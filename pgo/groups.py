@@ -123,6 +123,9 @@ class _Regimes:
         except PlanRefused as error:
             self.function.refused[self.number] = error.reason
             return None
+        except Exception as error:  # a fault of the planner must not take the plan of every other function down
+            self.function.refused[self.number] = f"the planner failed ({type(error).__name__}: {error}); please report"
+            return None
         self.plans.append(made)
         return len(self.plans) - 1
 
