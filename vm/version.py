@@ -4,4 +4,4 @@ from __future__ import annotations
 
 VERSION = "0.1.0"
 BUNDLE_FORMAT = 1
-MSBC_VERSION = 1  # lang/bytecode.py holds it; a test holds this copy equal (importing it would cost a bundle's start-up)
+MSBC_VERSION = 1  # as in lang/bytecode.py, whose import would cost a bundle's start-up; a test holds them equal

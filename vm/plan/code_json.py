@@ -1,6 +1,7 @@
 """The dispatcher's half of a `Code` as plain data: what a call needs beside the kernel itself.
 
-`dispatch_spec(code)` yields a dictionary of JSON-able values (JIT and bundle go through the same one); kernels and tape hold the rest. Form:
+`dispatch_spec(code)` yields a dictionary of JSON-able values (JIT and bundle go through the same one); kernels and tape
+hold the rest. Form:
 
     {"name": str, "n_regs": int,
      "consts":  [[reg, value], ...]          value: int, or float as "f:<hex>"; only registers that are named below

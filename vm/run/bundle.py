@@ -1,7 +1,8 @@
 """Bundles: where they lie, whether they fit this machine and this source, and what they hold for a function.
 
 Nothing of a bundle is loaded before its stamp and the digests of its files are checked. A bundle that does not fit
-is refused with one warning that names the field; its functions are then served by the JIT (option `strict`: BundleError).
+is refused with one warning that names the field; its functions are then served by the JIT (option `strict`:
+BundleError).
 The manifest's form is in `manifest.py`; here it stays a dictionary, to keep start-up small.
 """
 
@@ -161,8 +162,8 @@ class Bundle:
         for level in usable:
             if level in targets:
                 return level, targets[level]
-        raise self._refuse("cpu_level", ", ".join(sorted(map(str, targets))) or "no target", usable[0] if usable else "none",
-                           f"prebake build --targets {usable[0] if usable else 'generic'}", "CPU_LEVEL")
+        raise self._refuse("cpu_level", ", ".join(sorted(map(str, targets))) or "no target", usable[0],
+                           f"prebake build --targets {usable[0]}", "CPU_LEVEL")
 
     def _load_library(self, name: str, level: str) -> Any:
         from importlib.machinery import ExtensionFileLoader
@@ -208,7 +209,8 @@ class Bundle:
         record = self.records[name]
         data = self._read(record["msbc"], f"functions.{name}.msbc")
         if file_digest(data) != record["msbc_digest"]:
-            raise self._refuse(f"functions.{name}.msbc digest", record["msbc_digest"][:16], file_digest(data)[:16], _REBUILD)
+            raise self._refuse(f"functions.{name}.msbc digest", record["msbc_digest"][:16], file_digest(data)[:16],
+                               _REBUILD)
         return data
 
     def entries(self, name: str, max_shapes: int) -> list[Any]:
@@ -280,7 +282,7 @@ def parse_json(data: bytes) -> Any:
     return value
 
 
-# --- finding them ------------------------------------------------------------------------------------------------------
+# --- finding them ---------------------------------------------------------------------------------------------------
 
 _loaded: dict[str, Bundle] = {}      # real path -> bundle
 _by_function: dict[str, Bundle] = {}  # of `load_bundle`: these come first
@@ -342,7 +344,8 @@ def report(error: BundleError) -> None:
 def find_bundle(name: str, own_file: str | None) -> tuple[Bundle | None, str]:
     """(bundle that holds a function and fits it, '') or (None, reason).
 
-    own_file: file of the decorated function; bundles are looked for in `__prebake__` beside it and in the packages around it.
+    own_file: file of the decorated function; bundles are looked for in `__prebake__` beside it and in the packages
+    around it.
     """
     if not flags.is_on("PREBAKE_BUNDLES"):
         return None, "BUNDLES_OFF"
@@ -396,7 +399,7 @@ def _bundles_in(place: str) -> tuple[str, ...]:
 
 
 def ready() -> list[dict[str, Any]]:
-    """One row for each bundle that was looked at: path, accepted, level, functions, and why it or a function was refused."""
+    """One row for each bundle that was looked at: accepted or why not, level, functions, who was refused."""
     return [{"path": bundle.path, "accepted": bundle.accepted, "level": bundle.level,
              "functions": list(bundle.functions), "reason": bundle.reason,
              "message": "" if bundle.error is None else str(bundle.error), "refused": dict(bundle.refused)}

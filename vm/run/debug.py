@@ -16,7 +16,7 @@ _counts: dict[str, int] = {}
 
 
 def dump_tensor(x: Any, name: str = "tensor", folder: str | os.PathLike[str] = ".") -> Any:
-    """The same x, after writing it to `<folder>/<name>.npz` (`<name>-1.npz`, ... for later dumps of the name in this process).
+    """The same x, after writing it to `<folder>/<name>.npz` (`<name>-1.npz`, ... for later dumps of that name).
 
     x: an array, or a tuple, list or dictionary of arrays, each a member of the file. Characters that are no part of a
     plain file name become '_'.

@@ -48,8 +48,8 @@ def jit(fn: Any = None, *, shapes: Mapping[str, str] | None = None, options: Map
 def engine(name: str) -> Iterator[None]:
     """Calls inside the block, in this thread or task, are served by one engine.
 
-    name: 'python' runs the original functions, 'interpreter' the bytecode, 'jit' plans made in process, 'prebuilt' kernels
-    of bundles (PrebakeError on a miss), 'auto' the usual order.
+    name: 'python' runs the original functions, 'interpreter' the bytecode, 'jit' plans made in process, 'prebuilt'
+    kernels of bundles (PrebakeError on a miss), 'auto' the usual order.
     """
     token = _dispatch.ENGINE_VAR.set(engine_code(name))
     _dispatch.engine_contexts(1)
@@ -74,7 +74,7 @@ _hook: ContextVar[Callable | None] = ContextVar("prebake_trace", default=None)
 
 @contextmanager
 def trace(hook: Callable[[Any, int, list], None] | None = None) -> Iterator[list[tuple[str, int]]]:
-    """Calls inside the block step through the interpreter; `hook(program, index, registers)` runs before each instruction.
+    """Calls inside step through the interpreter; hook(program, index, registers) runs before each instruction.
 
     Yields the list of (function name, instruction index) stepped through; with a hook of the user's own it stays empty.
     """

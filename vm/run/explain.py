@@ -1,4 +1,4 @@
-"""`fn.explain(*args)`: who would serve a call, by which rules, why not a prebuilt kernel, and what would change that."""
+"""`fn.explain(*args)`: who would serve a call, by which rules, why not a prebuilt kernel, what would change that."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from .stats import buckets, nearest_bucket, symbol_names
 class Explanation:
     """Who serves a call. `str()` is for reading.
 
-    engine: 'prebuilt', 'jit', 'interpreter' or 'python'. reason: why it is not prebuilt ('' when it is). nearest: the bucket
-    that misses by least. rules: fusions that fired, with their notes. yaml: the bucket line that would cover the shape.
+    engine: 'prebuilt', 'jit', 'interpreter' or 'python'. reason: why it is not prebuilt ('' when it is). nearest: the
+    bucket that misses by least. rules: fusions that fired, with their notes. yaml: the bucket line that would cover the
+    shape.
     """
 
     def __init__(self, function: str, engine: str, reason: str, nearest: dict[str, Any] | None, rules: list[str],
@@ -65,15 +66,16 @@ def explain_call(state: Any, args: tuple) -> Explanation:
     nearest = nearest_bucket(buckets(state), raw, names)
     yaml = f"- {_bucket_text(shape)}" if shape and reason in ("NO_BUNDLE", "NO_BUCKET") else ""
     if engine == _dispatch.ENGINE_CODES["python"]:
-        return Explanation(function.name, "python", reason, nearest, [], yaml, "", "engine 'python' was asked for", shape)
+        return Explanation(function.name, "python", reason, nearest, [], yaml, "", "engine 'python' was asked for",
+                           shape)
     try:
         state.program()
     except UnsupportedError as error:
-        return Explanation(function.name, "python" if state.fallback == "python" else "none", reason, nearest, [], "", "",
-                           error.what, shape)
+        served = "python" if state.fallback == "python" else "none"
+        return Explanation(function.name, served, reason, nearest, [], "", "", error.what, shape)
     if engine == _dispatch.ENGINE_CODES["interpreter"]:
-        return Explanation(function.name, "interpreter", reason, nearest, [], yaml, "", "engine 'interpreter' was asked for",
-                           shape)
+        return Explanation(function.name, "interpreter", reason, nearest, [], yaml, "",
+                           "engine 'interpreter' was asked for", shape)
     for entry in planned:
         if function._probe(entry, args, False)[0] == 0:
             return Explanation(function.name, "jit", reason, nearest, _rules(entry.note), yaml, "", detail, shape)

@@ -17,10 +17,10 @@ _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), type, ra
 def freeze(obj: Any, keep: bool = True) -> Any:
     """The object, with the data of every array in it moved into immutable buffers; a frozen array for an array.
 
-    Walks lists, tuples, dictionaries, dataclasses and objects (`__dict__`, slots) and puts the frozen arrays in the places
-    of the old ones; other references keep the old memory. Arrays that share memory share it afterwards, as views of
-    one frozen base. What is frozen already stays as it is. keep=False: the buffers live in an unlinked temporary file, and
-    their memory is let go once a kernel has packed them.
+    Walks lists, tuples, dictionaries, dataclasses and objects (`__dict__`, slots) and puts the frozen arrays in the
+    places of the old ones; other references keep the old memory. Arrays that share memory share it afterwards, as views
+    of one frozen base. What is frozen already stays as it is. keep=False: the buffers live in an unlinked temporary
+    file, and their memory is let go once a kernel has packed them.
     Raises TypeError for arrays of Python objects.
     """
     walker = _Walker(keep)
@@ -173,7 +173,8 @@ def _attributes(value: Any) -> list[tuple[str, Any]]:
     """(name, value) of an object's own attributes, slots included; functions, modules and classes have none for us."""
     import types
 
-    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, _dispatch.JitFunction, os.PathLike)):
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, _dispatch.JitFunction,
+                          os.PathLike)):
         return []
     found = list(getattr(value, "__dict__", {}).items())
     for cls in type(value).__mro__:

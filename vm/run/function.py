@@ -289,7 +289,7 @@ class FunctionState:
         return note
 
     def _plannable(self, args: tuple) -> tuple:
-        """The arguments as the planner shall see them: a read-only array that is another one at each call is no constant."""
+        """The arguments as the planner shall see them: a read-only array that is a new one each time is no constant."""
         from ..plan.signature import is_constant
 
         seen: list[object] = []

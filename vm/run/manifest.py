@@ -4,7 +4,8 @@ same JSON as plain dictionaries, because a dozen dataclasses cost more start-up 
 A bundle is a folder: `manifest.json`, one `.msbc` a function, one shared object a CPU level. `manifest.json` is
 
     {"digest": "<blake2b-32 of every byte after this line>",
-    "stamp": {"bundle_format": 1, "prebake_version": ..., "msbc_version": 1, "abi_version": 1, "platform": ..., "compiler": ...},
+    "stamp": {"bundle_format": 1, "prebake_version": ..., "msbc_version": 1, "abi_version": 1, "platform": ...,
+              "compiler": ...},
     "targets": {LEVEL: {"file": NAME, "digest": HEX}},
     "functions": {"module:qualname": {
         "msbc": NAME, "msbc_digest": HEX, "program_digest": HEX,
@@ -12,14 +13,17 @@ A bundle is a folder: `manifest.json`, one `.msbc` a function, one shared object
         "sources": [{"module", "qualname", "digest", "file", "file_digest"}, ...],
         "options": {...}, "shapes": {parameter: "b d"}, "symbols": {"b": "x.shape[0]"},
         "plans": [{"rows": [...signature rows...], "code": {...vm/plan/code_json.py...},
-                   "kernels": [{"kernel": C NAME, "bucket": {"x.shape[0]": [1, 32], "x.shape[1]": 128}, "gain": 1.4}]}]}}}
+                   "kernels": [{"kernel": C NAME, "bucket": {"x.shape[0]": [1, 32], "x.shape[1]": 128},
+                                "gain": 1.4}]}]}}}
 
-The first line is exactly `{"digest": "` + 64 hexadecimal digits + `",\n`; the rest is one JSON object without its brace.
-File names are plain names (letters, digits, `_ . -`), digests are `file_digest` of the file's bytes.
+The first line is exactly `{"digest": "` + 64 hexadecimal digits + `",\n`; the rest is one JSON object without its
+brace. File names are plain names (letters, digits, `_ . -`), digests are `file_digest` of the file's bytes. The
+shared object's extension module is called as its file is up to the first dot (`PyInit_<that>`).
 Kernels are listed by priority: the first whose bucket holds and whose guards pass is called. Bucket keys are names
-in the plan's `code["symbols"]`; a symbol that a bucket does not name is unbounded. `options`: those that the function was
-decorated with and that change code (`vm/options.py`: `in_key`). `sources` mirror `Program.functions`; `file_digest`
-is the digest of the whole source file when it was built: an equal file needs no parsing to be known as fresh.
+in the plan's `code["symbols"]`; a symbol that a bucket does not name is unbounded. `options`: those that the function
+was decorated with and that change code (`vm/options.py`: `in_key`). `sources` mirror `Program.functions`;
+`file_digest` is the digest of the whole source file when it was built: an equal file needs no parsing to be known as
+fresh.
 """
 
 from __future__ import annotations

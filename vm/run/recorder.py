@@ -21,8 +21,8 @@ by their JSON text. Files are written with sorted keys and without spaces: equal
 dtypes, counts and configuration scalars only, never array contents.
 
 PREBAKE_PROFILE=path: each process writes its shard `path.d/<host>-<pid>-<start>.json`, again every
-PREBAKE_PROFILE_INTERVAL seconds, and at exit merges it into `path` under a lock; shards of killed processes are taken up
-by the next exit.
+PREBAKE_PROFILE_INTERVAL seconds, and at exit merges it into `path` under a lock; shards of killed processes are taken
+up by the next exit.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def rows_json(rows: tuple[tuple, ...]) -> list[dict[str, Any]]:
     return Signature(tuple(Row(*row) for row in rows)).to_json()
 
 
-# --- merging -----------------------------------------------------------------------------------------------------------
+# --- merging --------------------------------------------------------------------------------------------------------
 
 def merge_functions(into: dict[str, dict[str, Any]], other: Mapping[str, dict[str, Any]]) -> None:
     """Add the functions of one profile to another's. Where the program changed, the one that is added replaces."""
@@ -190,7 +190,7 @@ def _dumps(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True)
 
 
-# --- files -------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------------------------
 
 def write_profile(path: str, profile: Mapping[str, Any]) -> None:
     """Write a profile in one step: a reader sees the old file or the new one."""
@@ -321,7 +321,7 @@ class ProcessRecorder:
         self.start()
         util = sys.modules.get("multiprocessing.util")
         if util is not None:
-            util.register_after_fork(self, lambda recorder: util.Finalize(recorder, recorder.write_shard, exitpriority=10))
+            util.register_after_fork(self, lambda me: util.Finalize(me, me.write_shard, exitpriority=10))
 
 
 def _warn(text: str) -> None:

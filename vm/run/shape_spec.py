@@ -1,7 +1,7 @@
 """`jit(shapes={"x": "b d", "w": "d//2 k"})`: names and relations of extents, checked at every call.
 
-The notation of jaxtyping and einops: axes separated by spaces, each a name, a number, an arithmetic expression over names
-(`d//2`, `2*d`, `(a+b)`), `_` (anything) or one `...` (any number of axes).
+The notation of jaxtyping and einops: axes separated by spaces, each a name, a number, an arithmetic expression over
+names (`d//2`, `2*d`, `(a+b)`), `_` (anything) or one `...` (any number of axes).
 """
 
 from __future__ import annotations

@@ -13,8 +13,9 @@ MAX_MISSES = 256  # rows of `misses` in one answer, the most frequent first
 def function_stats(state: Any) -> dict[str, Any]:
     """Counters of a function: calls by engine (they add up), kernels launched, peak arena bytes, missed shapes."""
     prebuilt, jit, interpreter, python, launched, peak = state.function._counts()
-    return {"calls": prebuilt + jit + interpreter + python, "prebuilt": prebuilt, "jit": jit, "interpreter": interpreter,
-            "python": python, "kernels_launched": launched, "peak_arena_bytes": peak, "misses": misses(state)}
+    return {"calls": prebuilt + jit + interpreter + python, "prebuilt": prebuilt, "jit": jit,
+            "interpreter": interpreter, "python": python, "kernels_launched": launched, "peak_arena_bytes": peak,
+            "misses": misses(state)}
 
 
 def misses(state: Any) -> list[dict[str, Any]]:
