@@ -213,15 +213,15 @@ PB_INLINE pb_f16 pb_narrow_f16(pb_f32 x) {
     return (pb_f16)((u >= 0x47800000u ? large : bits) | sign);
 }
 
-/* f64 -> f16 in one rounding: the step over f32 rounds to odd. */
-PB_INLINE pb_f16 pb_narrow_f16_f64(pb_f64 x) {
+/* f64 -> f32 rounded to odd: narrowing the result to f16 gives what one rounding of the f64 gives. */
+PB_INLINE pb_f32 pb_odd_f32(pb_f64 x) {
     pb_f32 f = (pb_f32)x;
     pb_f64 back = f;
     pb_u32 bits = pb_bits_f32(f);
-    pb_u32 down = __builtin_fabs(back) > __builtin_fabs(x); /* rounded away from zero: one step back, then odd */
-    pb_u32 odd = (bits - down) | 1;
+    pb_u32 away = __builtin_fabs(back) > __builtin_fabs(x); /* rounded away from zero: one step back, then odd */
+    pb_u32 odd = (bits - away) | 1;
     int exact = (back == x) | (x != x) | (__builtin_fabsf(f) == PB_INF_f32);
-    return pb_narrow_f16(pb_from_bits_f32(exact ? bits : odd));
+    return pb_from_bits_f32(exact ? bits : odd);
 }
 
 #define PB_MEMORY(M, T)                                                                                                 \

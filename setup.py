@@ -1,0 +1,112 @@
+"""prebake's own build: one stencil library for each CPU level, and the dispatcher; everything else is in pyproject.toml.
+
+The C comes from templates that are rendered into the build folder, never into the source tree. Flags of a level stand last on
+the compiler's command line, so that CFLAGS of the environment add to them and never replace them.
+PREBAKE_BUILD_JOBS: compilers to run at the same time (default: one for each processor, at most 4).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+os.chdir(ROOT)  # setuptools reads pyproject.toml and its relative paths from the current folder
+
+
+def load_templates():
+    """The `templates` package, imported from the source tree under a name of its own."""
+    import importlib.util
+
+    name = "_prebake_templates"
+    spec = importlib.util.spec_from_file_location(name, ROOT / "templates" / "__init__.py",
+                                                  submodule_search_locations=[str(ROOT / "templates")])
+    package = importlib.util.module_from_spec(spec)
+    sys.modules[name] = package
+    spec.loader.exec_module(package)
+    return [importlib.import_module(f"{name}.{part}") for part in ("levels", "render", "stencils")]
+
+
+levels, render, stencils = load_templates()
+# same bytes wherever the tree lies; no debug information, which names paths
+REPRODUCIBLE = ["-g0", f"-ffile-prefix-map={ROOT}=."]
+
+
+def stencil_extension(level) -> Extension:
+    """The stencil library of one level; its source is made when it is built."""
+    depends = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "templates").glob("*.py"))
+               + sorted((ROOT / "templates").glob("*.pyx.in")) + sorted((ROOT / "templates" / "include").glob("*.h"))]
+    extension = Extension(
+        f"prebake.templates._stencils_{level.name}", [], depends=[*depends, "setup.py"], include_dirs=["templates/include"],
+        extra_compile_args=[*REPRODUCIBLE, *level.flags, "-Wno-unused-function"],
+        define_macros=[("Py_LIMITED_API", "0x030B0000"), ("CYTHON_LIMITED_API", "1")],
+        libraries=["m"], py_limited_api=True, language="c",
+    )
+    extension.prebake_render = lambda: render.render_file("stencils.pyx.in", stencils.stencil_names(level.target))
+    return extension
+
+
+def dispatch_extension() -> Extension:
+    """The dispatcher, made for one Python version (it uses vectorcall)."""
+    import numpy
+
+    depends = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "vm" / "run").glob("*.[ph]*")) if p.suffix in (".pyx", ".pxd", ".pxi", ".h")]
+    extension = Extension(
+        "prebake.vm.run._dispatch", [], depends=[*depends, "templates/include/pb_abi.h", "setup.py"],
+        include_dirs=["vm/run", "templates/include", numpy.get_include()],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
+        extra_compile_args=[*REPRODUCIBLE, "-O3", "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function"], language="c",
+    )
+    extension.prebake_render = lambda: (ROOT / "vm" / "run" / "_dispatch.pyx").read_text(encoding="utf-8")
+    return extension
+
+
+class BuildExt(build_ext):
+    """Renders and cythonizes each extension into the build folder, then compiles it; skips what is up to date."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        if not self.parallel:
+            self.parallel = int(os.environ.get("PREBAKE_BUILD_JOBS") or min(4, os.cpu_count() or 1))
+
+    def build_extensions(self) -> None:
+        self.extensions = [ext for ext in self.extensions if self.force or not self.is_current(ext)]
+        for ext in self.extensions:  # one after the other: Cython is not made for threads, compilers are
+            ext.sources = [self.write_c(ext)]
+        super().build_extensions()
+
+    def is_current(self, ext: Extension) -> bool:
+        """Whether the shared object is there and newer than all it is made from."""
+        target = Path(self.get_ext_fullpath(ext.name))
+        if self.inplace:
+            target = ROOT / Path(self.get_ext_fullpath(ext.name))
+        if not target.exists():
+            return False
+        made = target.stat().st_mtime_ns
+        return all(Path(p).stat().st_mtime_ns <= made for p in ext.depends)
+
+    def write_c(self, ext: Extension) -> str:
+        """The path of the C file that Cython makes of an extension's text."""
+        from Cython.Compiler.Main import CompilationOptions, compile
+        from Cython.Compiler.Options import default_options
+
+        folder = Path(self.build_temp) / "cython"
+        folder.mkdir(parents=True, exist_ok=True)
+        pyx = folder / (ext.name.rpartition(".")[2] + ".pyx")
+        pyx.write_text(ext.prebake_render(), encoding="utf-8")
+        options = CompilationOptions({**default_options, "language_level": 3, "emit_linenums": False, "include_path": ["vm/run"]})
+        result = compile(str(pyx), options, full_module_name=ext.name)
+        if result.num_errors:
+            raise SystemExit(f"cython: {pyx} has {result.num_errors} error(s)")
+        return result.c_file
+
+
+extensions = [stencil_extension(level) for level in levels.built_levels()]
+if (ROOT / "vm" / "run" / "_dispatch.pyx").exists():
+    extensions.append(dispatch_extension())
+
+setup(ext_modules=extensions, cmdclass={"build_ext": BuildExt})

@@ -1,0 +1,175 @@
+/* The tape machine: register code (vm/plan/code.py) flattened to 32-bit words and run without the GIL.
+ *
+ * A pb_tape is the plan that `bind` and `run` receive. The registers are presets of the tape's image: whoever calls copies
+ * the image (Tape.image, n_regs words of 8 bytes) into frame->r first, then fills the registers of the leaves, then
+ * calls pb_tape_bind, allocates results and arena (frame->r[0].p), and calls pb_tape_run. Both may be called again on the
+ * same registers: a body writes every register before it reads it, apart from presets, leaves and what bind made, which it
+ * leaves alone.
+ *
+ * Words of an instruction (registers by number, -1 for none; targets are word indexes from the start of the code):
+ *   add..or dst a b           select dst c a b        guard a number          scalar stencil dtype dst a b c
+ *   cast stencil dtype dst a  load memory dst base offset                     store memory src base offset
+ *   move dst src              trap code cond position alloc output ptr        jump target
+ *   jump_if_zero cond target  exit
+ *   for_begin var start stop step hidden target    three registers from `hidden`: trips left, step, value
+ *   for_next var hidden target                     target: begin: after the loop, next: its first instruction
+ *   nest (pb_nest.h)
+ *   contract words dtype n_batch act pack m n k batch... a b c bias, each operand: base offset strides... (bias base -1: none)
+ */
+#ifndef PB_TAPE_H
+#define PB_TAPE_H
+#include "pb_nest.h"
+#include "pb_product.h"
+
+typedef struct {
+    const int32_t *bind, *run;
+    int64_t n_regs;
+} pb_tape;
+
+static int64_t pb_floor_div(int64_t a, int64_t b) { return pb_floordiv_i64(a, b); }
+
+static char *pb_address(const pb_reg *r, int32_t base, int32_t offset) {
+    return r[base].p + (offset >= 0 ? r[offset].i : 0);
+}
+
+/* Registers hold i32 sign-extended and bool as 0 or 1 in all 64 bits; stencils write the low bytes alone. */
+static void pb_extend(pb_reg *r, int32_t dtype) {
+    if (dtype == PB_N_i32) r->i = (int32_t)r->i;
+    else if (dtype == PB_N_bool) r->i = (uint8_t)r->i;
+}
+
+static const int32_t *pb_run_contract(const pb_frame *f, const int32_t *w) {
+    const pb_reg *r = f->r;
+    int32_t words = w[0], n_batch = w[2], pack = w[4];
+    int64_t extents[n_batch + 1], strides[3][n_batch + 1];
+    pb_product_args p = {.dtype = w[1], .nbatch = n_batch, .act = w[3], .m = r[w[5]].i, .n = r[w[6]].i, .k = r[w[7]].i,
+                         .batch = extents, .a_bs = strides[0], .b_bs = strides[1], .c_bs = strides[2]};
+    const int32_t *at = w + 8;
+    for (int32_t j = 0; j < n_batch; j++) extents[j] = r[*at++].i;
+    for (int32_t k = 0; k < 3; k++) {
+        char *base = pb_address(r, at[0], at[1]);
+        for (int32_t j = 0; j < n_batch; j++) strides[k][j] = r[at[2 + j]].i;
+        int64_t rows = r[at[2 + n_batch]].i, cols = r[at[3 + n_batch]].i;
+        if (k == 0) p.a = base, p.a_rs = rows, p.a_cs = cols;
+        else if (k == 1) p.b = base, p.b_rs = rows, p.b_cs = cols;
+        else p.c = base, p.c_rs = rows, p.c_cs = cols;
+        at += 4 + n_batch;
+    }
+    if (at[0] >= 0) p.bias = pb_address(r, at[0], at[1]), p.bias_s = r[at[2]].i;
+    if (pack >= 0 && f->packs && f->packs[pack]) p.has_pack = 1, p.pack = f->packs[pack];
+    pb_product(&p);
+    return w + words;
+}
+
+/* Trips of range(start, stop, step); step != 0. */
+static int64_t pb_trips(int64_t start, int64_t stop, int64_t step) {
+    if (step > 0) return start < stop ? (int64_t)(((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step) + 1 : 0;
+    return start > stop ? (int64_t)(((uint64_t)start - (uint64_t)stop - 1) / (0 - (uint64_t)step)) + 1 : 0;
+}
+
+/* 0 at `exit`; a failed guard's number; PB_TAPE_TRAPPED with the frame's trap set. */
+enum { PB_TAPE_TRAPPED = -1 };
+static int pb_tape_loop(const int32_t *code, pb_frame *f) {
+    pb_reg *r = f->r;
+    const int32_t *w = code;
+#define PB_INT(name, value)                                                                                             \
+    case PB_T_##name: {                                                                                                 \
+        int64_t a = r[w[2]].i, b = r[w[3]].i;                                                                           \
+        r[w[1]].i = (value), w += 4;                                                                                    \
+        break;                                                                                                          \
+    }
+    for (;;) {
+        switch (w[0]) {
+            PB_INT(add, a + b)
+            PB_INT(sub, a - b)
+            PB_INT(mul, a * b)
+            PB_INT(floordiv, pb_floor_div(a, b))
+            PB_INT(mod, pb_mod_i64(a, b))
+            PB_INT(min, a < b ? a : b)
+            PB_INT(max, a > b ? a : b)
+            PB_INT(eq, a == b)
+            PB_INT(ne, a != b)
+            PB_INT(lt, a < b)
+            PB_INT(le, a <= b)
+            PB_INT(and, a & b)
+            PB_INT(or, a | b)
+        case PB_T_select: r[w[1]] = r[w[2]].i ? r[w[3]] : r[w[4]], w += 5; break;
+        case PB_T_guard:
+            if (!r[w[1]].i) return w[2];
+            w += 3;
+            break;
+        case PB_T_scalar: {
+            pb_reg result = {.i = 0};
+            pb_blocks[w[1]][0]((char *)&result, (const char *)&r[w[4]], (const char *)&r[w[5]], (const char *)&r[w[6]], 1);
+            pb_extend(&result, w[2]);
+            r[w[3]] = result, w += 7;
+            break;
+        }
+        case PB_T_cast: {
+            pb_reg result = {.i = 0};
+            pb_blocks[w[1]][0]((char *)&result, (const char *)&r[w[4]], NULL, NULL, 1);
+            pb_extend(&result, w[2]);
+            r[w[3]] = result, w += 5;
+            break;
+        }
+        case PB_T_load: {
+            pb_reg result = {.i = 0};
+            pb_loads[w[1]]((char *)&result, pb_address(r, w[3], w[4]), 1, 0, 1, 0);
+            pb_extend(&result, pb_memory_to_native[w[1]]);
+            r[w[2]] = result, w += 5;
+            break;
+        }
+        case PB_T_store:
+            pb_stores[w[1]](pb_address(r, w[3], w[4]), (const char *)&r[w[2]], 1, 0, 1, 0);
+            w += 5;
+            break;
+        case PB_T_move: r[w[1]] = r[w[2]], w += 3; break;
+        case PB_T_trap:
+            if (w[2] < 0 || r[w[2]].i) return pb_trap(f, w[1], w[3]), PB_TAPE_TRAPPED;
+            w += 4;
+            break;
+        case PB_T_alloc: {
+            char *p = f->alloc(f, w[1]);
+            if (!p) return pb_trap(f, PB_TRAP_MEMORY, -1), PB_TAPE_TRAPPED;
+            r[w[2]].p = p, w += 3;
+            break;
+        }
+        case PB_T_jump: w = code + w[1]; break;
+        case PB_T_jump_if_zero: w = r[w[1]].i ? w + 3 : code + w[2]; break;
+        case PB_T_for_begin: {
+            int64_t start = r[w[2]].i, step = r[w[4]].i, trips = pb_trips(start, r[w[3]].i, step);
+            if (trips == 0) {
+                w = code + w[6];
+                break;
+            }
+            r[w[5]].i = trips, r[w[5] + 1].i = step, r[w[5] + 2].i = start, r[w[1]].i = start;
+            w += 7;
+            break;
+        }
+        case PB_T_for_next: {
+            pb_reg *hidden = r + w[2];
+            if (--hidden[0].i == 0) {
+                w += 4;
+                break;
+            }
+            r[w[1]].i = hidden[2].i += hidden[1].i;
+            w = code + w[3];
+            break;
+        }
+        case PB_T_nest:
+            if (pb_nest_run(f, w + 1)) return PB_TAPE_TRAPPED;
+            w += 1 + w[1];
+            break;
+        case PB_T_contract: w = pb_run_contract(f, w + 1); break;
+        case PB_T_exit: return 0;
+        default: return pb_trap(f, PB_TRAP_INTERPRET, -1), PB_TAPE_TRAPPED; /* no such instruction: a damaged tape */
+        }
+    }
+#undef PB_INT
+}
+
+static int pb_tape_bind(const void *plan, pb_frame *frame) { return pb_tape_loop(((const pb_tape *)plan)->bind, frame); }
+static int pb_tape_run(const void *plan, pb_frame *frame) {
+    return pb_tape_loop(((const pb_tape *)plan)->run, frame) != 0;
+}
+#endif

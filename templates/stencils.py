@@ -1,0 +1,83 @@
+"""The stencil table: which block functions the library of a CPU level holds, and at which index.
+
+Rows of `pb_blocks`: one for each (scalar op, native dtype), then one for each cast, then f64 -> f32 rounded to odd. A row has
+four variants, see include/pb_block.h. The encoder asks for indexes, the build for the text.
+"""
+
+from __future__ import annotations
+
+from .scalars import BY_NAME, MEMORY, NATIVE, OPS, REDUCTIONS, ScalarOp
+from .tapecode import NATIVE_CODE, NATIVE_OF, OPCODES
+
+# f(a, b) == f(b, a): one variant with a scalar serves both sides
+COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "fmax", "fmin", "eq", "ne", "and", "or", "xor"})
+# the scalar operand comes first / second often enough for a stencil of its own; other operations splat the scalar
+SCALAR_FIRST = frozenset({"sub", "div", "lt", "le", "gt", "ge"})
+SCALAR_SECOND = SCALAR_FIRST | COMMUTATIVE | {"floordiv", "mod", "shl", "shr"}
+
+_WIDTH = len(NATIVE)
+_CASTS = len(OPS) * _WIDTH
+# f64 -> f32 such that a store to float16 rounds once: what f64 -> f16 needs
+ODD_INDEX = _CASTS + _WIDTH * _WIDTH
+
+
+def stencil_index(op: str, dtype: str) -> int:
+    """Row of operation `op` on operands of `dtype`. Raises KeyError when the operation does not exist for it."""
+    row = BY_NAME[op]
+    if dtype not in row.dtypes:
+        raise KeyError(f"{op} is not defined for {dtype}")
+    return row.id * _WIDTH + NATIVE_CODE[dtype]
+
+
+def cast_index(frm: str, to: str) -> int:
+    """Row of the conversion between two native dtypes."""
+    return _CASTS + NATIVE_CODE[frm] * _WIDTH + NATIVE_CODE[to]
+
+
+def _row(op: ScalarOp, dtype: str, blocks: list[str]) -> str:
+    """The table's row of one operation; appends the macros that define its functions."""
+    result = "bool" if op.predicate else dtype
+    name = f"pb_block_{op.name}_{dtype}"
+    blocks.append(f"PB_BLOCK{op.arity}({op.name}, {dtype}, {result})")
+    variants = [name, "NULL", "NULL", "NULL"]
+    if op.arity == 2:
+        if op.name == "pow" and dtype in ("f32", "f64"):
+            blocks.append(f"PB_BLOCK_POW_VS({dtype})")
+            variants[1] = name + "_vs"
+        elif op.name in SCALAR_SECOND:
+            blocks.append(f"PB_BLOCK2_VS({op.name}, {dtype}, {result})")
+            variants[1] = name + "_vs"
+        if op.name in SCALAR_FIRST:
+            blocks.append(f"PB_BLOCK2_SV({op.name}, {dtype}, {result})")
+            variants[2] = name + "_sv"
+    elif op.arity == 3:
+        for number, suffix in ((1, "vsv"), (2, "vvs"), (3, "vss")):
+            blocks.append(f"PB_BLOCK3_{suffix.upper()}({op.name}, {dtype}, {result})")
+            variants[number] = f"{name}_{suffix}"
+    return ", ".join(variants)
+
+
+def stencil_names(level: str) -> dict[str, object]:
+    """What `stencils.pyx.in` needs; level: as `pb_library.level`, "x86-64-v3" or "generic"."""
+    blocks: list[str] = []
+    table: list[str] = []
+    commutes: list[int] = []
+    for op in OPS:
+        for dtype in NATIVE:
+            exists = dtype in op.dtypes
+            table.append(_row(op, dtype, blocks) if exists else "NULL, NULL, NULL, NULL")
+            commutes.append(int(op.name in COMMUTATIVE))
+    for frm in NATIVE:
+        for to in NATIVE:
+            blocks.append(f"PB_BLOCK_CAST({frm}, {to})")
+            table.append(f"pb_block_cast_{frm}_{to}, NULL, NULL, NULL")
+            commutes.append(0)
+    blocks.append("PB_BLOCK_ODD")
+    table.append("pb_block_odd, NULL, NULL, NULL")
+    commutes.append(0)
+    return {
+        "level": level, "blocks": blocks, "table": table, "commutes": ", ".join(map(str, commutes)),
+        "enums": [("N", NATIVE), ("M", tuple(MEMORY)), ("R", REDUCTIONS), ("T", OPCODES)],
+        "native": NATIVE, "memory": tuple(MEMORY), "n_reductions": len(REDUCTIONS),
+        "memory_to_native": ", ".join(str(NATIVE_CODE[NATIVE_OF.get(m, "i64")]) for m in MEMORY),
+    }
