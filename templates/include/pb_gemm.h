@@ -82,7 +82,7 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
         if (w.copy_a) deepest = pb_min_i64(deepest, PBP_PANEL_BYTES / PBP_PANEL_ROW);
     }
     if (k > deepest) w.block_k = pb_ceil_div(k, pb_ceil_div(k, deepest));
-    if (w.copy_a) w.block_m = PBP_SCRATCH_A / (w.block_k * PBP_SIZE) / PBP_TILE_ROWS * PBP_TILE_ROWS;
+    if (w.copy_a) w.block_m = PBP_SCRATCH_A / (w.block_k * PBP_SIZE + 64) / PBP_TILE_ROWS * PBP_TILE_ROWS;
     return w;
 }
 
@@ -238,7 +238,7 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
             t.a = g->a + m0 * g->a_rs + k0 * g->a_cs;
             t.a_rs = g->a_rs;
             t.a_cs = g->a_cs;
-            if (w.copy_a && g->a_cs == PBP_SIZE) { /* rows stay rows, next to each other */
+            if (w.copy_a && g->a_cs == PBP_SIZE) { /* rows stay rows, off each other's cache sets */
                 const int64_t row = t.k * PBP_SIZE + 64;
                 for (int64_t r = 0; r < m; r++) memcpy(pb_scratch.a + r * row, t.a + r * g->a_rs, (size_t)row);
                 t.a = pb_scratch.a;

@@ -111,7 +111,7 @@ typedef void (*pb_tile_fn)(const pb_tile *);
 
 /* Scratch for operands copied on the fly; each thread its own. */
 typedef struct {
-    char a[PBP_SCRATCH_A + 64 * 256]; /* rows of a copy are kept off each other's cache sets */
+    char a[PBP_SCRATCH_A];
     char b[PBP_GROUP * PBP_PANEL_BYTES];
 } pb_product_scratch;
 static __thread pb_product_scratch pb_scratch __attribute__((aligned(64), unused));
