@@ -6,7 +6,7 @@ from typing import Any
 
 from .body import set_all
 from .planner_errors import PlanRefused
-from .steps import ExitStep, Result, ScalarReg
+from .steps import AllocStep, ExitStep, Result, ScalarReg, View
 from .values import Arr, Lazy, Map, Num, Seq, Static, Value
 
 
@@ -114,9 +114,11 @@ class _Tree:
             value = self._copied(value)
             view, buffer = value.view, value.view.buffer
         if buffer.kind == "temp":
-            if buffer.home is None or not all(e.is_entry for e in buffer.home.shape):
-                raise PlanRefused("a result whose extent is known only while the program runs", kind="runtime-extent")
-            buffer.kind = "out"
+            if buffer.home is None or not all(e.is_entry for e in (*view.shape, *view.strides, view.offset)):
+                view = self._sized_late(value)
+            else:
+                buffer.kind = "out"
+            buffer = view.buffer
         if buffer.kind == "out" and buffer.home is not None and view.is_same(buffer.home):
             out = Result("new", view=view)
         else:
@@ -125,6 +127,17 @@ class _Tree:
             out = Result("view", view=view)
         self.done[id(value)] = out
         return out
+
+    def _sized_late(self, value: Arr) -> View:
+        """A result whose extents are known only at the end: allocated there, and copied."""
+        site = self.typer.returns[0]
+        if len(self.typer.returns) > 1 or site.conditional:
+            raise PlanRefused("a result whose extent is known only while the program runs", kind="runtime-extent")
+        out = self.typer.new_temp(value.shape, value.dtype)
+        out.view.buffer.kind = "out"
+        self.typer.emit(AllocStep(out.view.buffer))
+        self.typer.write_view(out, value)
+        return out.view  # type: ignore[no-any-return]
 
     def _copied(self, value: Arr) -> Arr:
         site = self.typer.returns[0]

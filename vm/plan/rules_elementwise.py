@@ -375,7 +375,7 @@ def inplace(t: Typer, op: str, a: Value, b: Value) -> Value:  # type: ignore[mis
 @rule("np.where")
 def where(t: Typer, cond: Value, x: Value | None = None, y: Value | None = None) -> Value:
     if x is None or y is None or not given(x) or not given(y):
-        raise PlanRefused("np.where with one argument", kind="kernel:np.where1")
+        return RULES["np.nonzero"](t, cond)
     if all(_is_python(v) for v in (x, y)):
         x, y = as_numpy(t, x), as_numpy(t, y)  # type: ignore[arg-type]
     dtype = common_dtype([x, y])

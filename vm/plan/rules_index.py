@@ -22,6 +22,10 @@ def subscript(t: Typer, base: Value, index: Value) -> Value:
         return container_item(t, base, index)
     if not isinstance(base, Arr):
         raise PlanRefused("a subscript of something that is no array", kind="operand")
+    mask = _only_mask(t, index)
+    if mask is not None:
+        from .rules_select import mask_read
+        return mask_read(t, base, mask)
     view, advanced = basic_index(t, base, index)
     if advanced:
         return gather(t, Arr(view), advanced)
@@ -33,6 +37,13 @@ def subscript(t: Typer, base: Value, index: Value) -> Value:
 def _has_ellipsis(t: Typer, index: Value) -> bool:
     items = t.children(index) if t.is_sequence(index) else [index]
     return any(isinstance(v, Static) and v.value is ... for v in items)
+
+
+def _only_mask(t: Typer, index: Value) -> Arr | None:
+    """The bool array of an index that is nothing else."""
+    if isinstance(index, Seq) and index.kind == "tuple" and len(index.items) == 1:
+        index = index.items[0]
+    return index if isinstance(index, Arr) and index.dtype == "bool" and index.ndim else None
 
 
 def container_item(t: Typer, base: Value, index: Value) -> Value:

@@ -76,7 +76,16 @@ def attribute(*names: str) -> Callable[[Rule], Rule]:
 
 def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
     """Execute a program abstractly and return the unfused plan. Raises PlanRefused."""
-    from . import rules_create, rules_elementwise, rules_index, rules_linear, rules_python, rules_reduce, rules_view  # noqa: F401
+    from . import (  # noqa: F401  (they register their rules)
+        rules_create,
+        rules_elementwise,
+        rules_index,
+        rules_linear,
+        rules_python,
+        rules_reduce,
+        rules_select,
+        rules_view,
+    )
     started = perf_counter_ns()
     typer = Typer(program, reader)
     try:
