@@ -1,8 +1,8 @@
 """Measured gains: candidate kernels are built into a scratch bundle and timed against the tape on synthetic arguments.
 
-Both are timed at the level that they share, `bind` and `run` over one frame (pb_abi.h), from a loop in C: what the
-dispatcher adds is the same for all of them. A figure is the least of several rounds, taken in turns, so that a slow
-moment of the machine spoils a round and not a comparison.
+Both are timed at the level that they share, `bind` and `run` over one frame (pb_abi.h), from a loop in C; what the
+dispatcher adds to every call is measured once and counted to each. A figure is the least of several rounds, taken in
+turns, so that a slow moment of the machine spoils a round and not a comparison.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,14 +27,13 @@ from . import toolchain
 from .buckets import Candidate, Group, PriorModel
 from .drive import Driver, GuardFailed, Trapped, find_kernel, open_capsule
 from .groups import FunctionPlan
-from .kernels import BuiltFunction, BuiltKernel, BuiltPlan, plan_kernels
+from .kernels import BuiltFunction, BuiltPlan, plan_kernels
 from .planning import recorded_signature, recordings_of
 from .samples import Samples
 from .schema import Bucket, BucketsFile, FunctionBuckets, dump_buckets, file_stem, programs_folder
 
 _MOST_NARROW = 24  # narrow candidates that are built: those whose calls take most time
 _LEAST_SHARE = 0.005  # of all calls' time; below, no gain is worth a kernel
-_MOST_POINTS = 3  # shapes at which one candidate is timed
 _ROUNDS = 5
 _ROUND_NS = 1_500_000
 _MOST_ELEMENTS = 4 << 20  # of one array: larger shapes are not timed
@@ -105,11 +105,14 @@ def measure_candidates(functions: Sequence[FunctionPlan], groups: Sequence[Group
         if library is None:
             return None
         table, keep = open_capsule(library)
-        for candidate, (qualname, index) in zip(chosen, owners, strict=True):
-            group = groups[candidate.group]
-            found = _time_candidate(built[qualname], index, group, candidate, table, timer, functions)
-            if found:
-                model.ratios[candidate.group, candidate.text()] = found
+        by_name = {f.profile.qualname: f for f in functions}
+        dispatch_ns = _dispatch_ns()
+        for number, group in enumerate(groups):
+            mine = [(c, index) for c, (_, index) in zip(chosen, owners, strict=True) if c.group == number]
+            if mine:
+                owner = group.function
+                found = _time_group(built[owner], by_name[owner], group, mine, table, timer, dispatch_ns)
+                model.ratios.update({(number, box): ratios for box, ratios in found.items()})
         del keep
     return model
 
@@ -128,7 +131,7 @@ def worth_building(groups: Sequence[Group], candidates: Sequence[Candidate]) -> 
 def _build_timer(compiler: toolchain.Toolchain, folder: Path) -> Any:
     source = folder / "timer.c"
     source.write_text(_TIMER)
-    compiler.compile(source, folder / "timer.so", ["-O2", "-fPIC", "-shared"])
+    compiler.compile(source, folder / "timer.so", ["-O2", "-fPIC"], objects=())
     function = ctypes.CDLL(str(folder / "timer.so")).prebake_time
     function.restype = ctypes.c_int64
     function.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
@@ -161,57 +164,100 @@ def _scratch_config(functions: Sequence[FunctionPlan], groups: Sequence[Group], 
     return config, owners
 
 
-def _time_candidate(built: BuiltFunction, index: int, group: Group, candidate: Candidate, table: Any, timer: Any,
-                    functions: Sequence[FunctionPlan]) -> list[tuple[float, float]]:
-    """(elements, share of the tape's time) at some of the candidate's shapes."""
-    function = next(f for f in functions if f.profile.qualname == group.function)
+def _time_group(built: BuiltFunction, function: FunctionPlan, group: Group, mine: Sequence[tuple[Candidate, int]],
+                table: Any, timer: Any, dispatch_ns: float) -> dict[str, list[tuple[float, float]]]:
+    """Box -> (logarithm of the elements, share of the tape's time); mine: (candidate, index of its bucket).
+
+    At each shape all candidates that hold it are timed side by side, so that they compare shape by shape.
+    """
     recorded = recorded_signature(function.signatures[group.signature])
-    bucket = built.buckets.buckets[index]
-    kernels = [(plan, kernel) for plan in built.plans for kernel in plan.kernels if kernel.bucket is bucket]
-    found = []
-    for i in _chosen_points(group, candidate):
+    found: dict[str, list[tuple[float, float]]] = {}
+    for i in sorted({i for candidate, _ in mine for i in _chosen_points(group, candidate)}):
         values = group.values(group.points[i])
-        extents = dict(recorded.sample) | {s: values[n] for n in group.names for s in function.symbols[n]}
         if group.elements(values) > _MOST_ELEMENTS:
             continue
-        for plan, kernel in kernels:
-            with suppress(GuardFailed, Trapped, PlanRefused, LookupError):
-                ratio = _compare(built, plan, kernel, extents, table, timer)
-                if ratio is not None:
-                    found.append((math.log1p(group.elements(values)), ratio))
-                    break
+        extents = dict(recorded.sample) | {s: values[n] for n in group.names for s in function.symbols[n]}
+        inside = [(c, built.buckets.buckets[at]) for c, at in mine if i in c.members]
+        nanoseconds = _time_shape(built, [bucket for _, bucket in inside], extents, table, timer)
+        tape = nanoseconds.pop(-1, None)
+        for at, value in nanoseconds.items():
+            if tape is not None:
+                ratio = (value + dispatch_ns) / (tape + dispatch_ns)
+                found.setdefault(inside[at][0].text(), []).append((math.log1p(group.elements(values)), ratio))
     return found
 
 
 def _chosen_points(group: Group, candidate: Candidate) -> list[int]:
-    """The point that takes most time in all, then the smallest and the largest."""
+    """The point that takes most time in all; of the widest also the smallest and the largest."""
     members = candidate.members
-    heaviest = max(members, key=lambda i: group.points[i].calls * group.points[i].time_ns)
+    heaviest = max(members, key=lambda i: (group.points[i].calls * group.points[i].time_ns, -i))
+    if candidate.fixed:
+        return [heaviest]
     by_size = sorted(members, key=lambda i: (group.elements(group.values(group.points[i])), i))
-    return list(dict.fromkeys([heaviest, by_size[0], by_size[-1]]))[:_MOST_POINTS]
+    return list(dict.fromkeys([heaviest, by_size[0], by_size[-1]]))
 
 
-def _compare(built: BuiltFunction, plan: BuiltPlan, kernel: BuiltKernel, extents: Mapping[str, int], table: Any,
-             timer: Any) -> float | None:
-    """Kernel's time over the tape's; None where a call cannot be repeated."""
-    tape = Tape(plan.code)
-    row = find_kernel(table, kernel.kernel.name)
-    contestants = [
-        _Timed(plan.code, table, _addresses(row.bind), _addresses(row.run), None, timer),
-        _Timed(replace(plan.code, types=[*plan.code.types, *["i64"] * (tape.n_regs - len(plan.code.types))]), table,
-               tape.bind_address, tape.run_address, tape.plan_address, timer)]
-    best = [math.inf, math.inf]
-    leaves = dict(enumerate(Samples(built.program, plan.signature, extents).values))
+def _time_shape(built: BuiltFunction, buckets: Sequence[Bucket], extents: Mapping[str, int], table: Any,
+                timer: Any) -> dict[int, float]:
+    """Bucket's number -> nanoseconds of a call at these extents, -1 -> the tape's; without what cannot be repeated."""
+    contestants: dict[int, _Timed] = {}
+    leaves: dict[int, dict[int, Any]] = {}
+    for at, bucket in enumerate(buckets):
+        for plan in built.plans:
+            for kernel in plan.kernels:
+                if kernel.bucket is not bucket or at in contestants:
+                    continue
+                row = find_kernel(table, kernel.kernel.name)
+                trial = _Timed(plan.code, table, _address(row.bind), _address(row.run), None, timer)
+                values = dict(enumerate(Samples(built.program, plan.signature, extents).values))
+                with suppress(GuardFailed, Trapped):
+                    trial(values)
+                    if trial.nanoseconds >= 0:
+                        contestants[at], leaves[at] = trial, values
+                        if -1 not in contestants:
+                            _add_tape(contestants, leaves, plan, values, table, timer)
+    best: dict[int, float] = {}
     for _ in range(_ROUNDS):
-        for at, contestant in enumerate(contestants):
-            contestant(leaves)
-            if contestant.nanoseconds < 0:
-                return None
-            best[at] = min(best[at], contestant.nanoseconds)
-    return best[0] / best[1] if best[1] else None
+        for at, contestant in contestants.items():
+            contestant(leaves[at])
+            best[at] = min(best.get(at, math.inf), contestant.nanoseconds)
+    return {at: value for at, value in best.items() if value >= 0}
 
 
-def _addresses(function: Any) -> int:
+def _add_tape(contestants: dict[int, _Timed], leaves: dict[int, dict[int, Any]], plan: BuiltPlan,
+              values: dict[int, Any], table: Any, timer: Any) -> None:
+    with suppress(PlanRefused, GuardFailed, Trapped):
+        tape = Tape(plan.code)
+        hidden = tape.n_regs - len(plan.code.types)
+        trial = _Timed(replace(plan.code, types=[*plan.code.types, *["i64"] * hidden]), table, tape.bind_address,
+                       tape.run_address, tape.plan_address, timer)
+        trial.keep = tape
+        trial(values)
+        if trial.nanoseconds >= 0:
+            contestants[-1], leaves[-1] = trial, values
+
+
+def _dispatch_ns() -> float:
+    """What a call costs outside its kernel here: a decorated function on one element, in nanoseconds."""
+    import numpy as np
+
+    from ..vm.run.dispatch import jit
+
+    probe, one = jit(_probe), np.ones(1, np.float32)
+    best = math.inf
+    for _ in range(5):
+        began = time.perf_counter_ns()
+        for _ in range(200):
+            probe(one)
+        best = min(best, (time.perf_counter_ns() - began) / 200)
+    return min(best, 1_000.0)  # more than that, and the interpreter answered
+
+
+def _probe(x):  # type: ignore[no-untyped-def]
+    return -x
+
+
+def _address(function: Any) -> int:
     return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
@@ -221,6 +267,7 @@ class _Timed(Driver):
     def __init__(self, code: Code, table: Any, bind: int, run: int, plan: int | None, timer: Any) -> None:
         super().__init__(code, table, SimpleNamespace(bind=self._bind, run=self._run))  # type: ignore[arg-type]
         self.bind_address, self.run_address, self.plan, self.timer = bind, run, plan, timer
+        self.keep: object = None
         self.repeat = 0
         self.nanoseconds = -1.0
 
