@@ -169,7 +169,7 @@ class FlowCheck:
         if not index + 1 < exit_ <= self._limit():
             self._bad_target(index, exit_, index + 2, self._limit(), "the exit of a loop")
         elif self.code[closing].op != Op.LOOP_NEXT or self.code[closing].args != (index,):
-            self.report(index, f"the loop has no LOOP_NEXT {index:#04x} before its exit {exit_:#04x}",
+            self.report(index, f"the loop has no LOOP_NEXT 0x{index:02X} before its exit 0x{exit_:02X}",
                         "the back edge of a loop is the instruction directly before its exit",
                         "let the body end in LOOP_NEXT and the exit follow it")
         else:
@@ -181,7 +181,7 @@ class FlowCheck:
     def _loop_next(self, index: int, head: int) -> None:
         top = self.stack[-1] if self.stack else None
         if top is None or top.end != index or top.kind not in ("for", "while"):
-            self.report(index, f"LOOP_NEXT {head:#04x} closes no loop",
+            self.report(index, f"LOOP_NEXT 0x{head:02X} closes no loop",
                         "a back edge goes to the head of the loop that it ends",
                         "remove it, or give the loop this exit")
             return
@@ -213,7 +213,7 @@ class FlowCheck:
                         "it leaves the innermost loop, which must be a LOOP_WHILE",
                         "use IF and BREAK in a counted loop")
         elif args[-1] != loop.end + 1:
-            self.report(index, f"{name} leaves to {args[-1]:#04x}, its loop ends at {loop.end + 1:#04x}",
+            self.report(index, f"{name} leaves to 0x{args[-1]:02X}, its loop ends at 0x{loop.end + 1:02X}",
                         "the exit of a loop is the instruction after its LOOP_NEXT", "jump to the loop's own exit")
         elif op != Op.LOOP_TEST or self.constant_truth(args[0]) is not True:
             loop.exits &= self.state
@@ -226,7 +226,7 @@ class FlowCheck:
             return
         wanted = loop.end + 1 if op == Op.BREAK else loop.end
         if target != wanted:
-            self.report(index, f"{name} goes to {target:#04x}, expected {wanted:#04x}",
+            self.report(index, f"{name} goes to 0x{target:02X}, expected 0x{wanted:02X}",
                         "BREAK goes to the exit of the innermost loop, CONTINUE to its LOOP_NEXT",
                         "leave an outer loop by a flag that is tested after the inner one")
         if op == Op.BREAK:
@@ -236,8 +236,8 @@ class FlowCheck:
     # --- wording
 
     def _bad_target(self, index: int, target: int, low: int, high: int, role: str) -> None:
-        expected = f"{low:#04x} to {high:#04x}" if low <= high else "nothing fits there"
-        self.report(index, f"target {target:#04x} is outside its construct",
+        expected = f"0x{low:02X} to 0x{high:02X}" if low <= high else "nothing fits there"
+        self.report(index, f"target 0x{target:02X} is outside its construct",
                     f"{role} lies inside the construct around it ({expected})",
                     "close inner branches and loops before outer ones")
 

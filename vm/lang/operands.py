@@ -78,16 +78,17 @@ class OperandCheck:
             op, args = ins.op, ins.args
             spec = _SPECS.get(op)
             if spec is None:
-                self.report(index, f"unknown opcode {op:#04x}", "the instruction set has no such row", _REBUILD)
+                self.report(index, f"unknown opcode 0x{op:02X}", "the instruction set has no such row", _REBUILD)
                 self.malformed.add(index)
                 continue
             if ins.shape >= n_symbols and ins.shape:
                 self._broken_link(index, ins.shape, n_symbols)
             if ins.dtype not in _HINTS:
-                self.report(index, f"unknown dtype hint {ins.dtype:#04x}",
+                self.report(index, f"unknown dtype hint 0x{ins.dtype:02X}",
                             "hints are the codes of vm/dtypes.py, 0 for unknown", _REBUILD)
             checked, fixed, tail, kernel_at, write_at = spec
-            if len(args) != fixed and not (tail and len(args) > fixed and len(args) == fixed + 1 + args[fixed]):
+            size = len(args)
+            if (size <= fixed or size != fixed + 1 + args[fixed]) if tail else size != fixed:
                 self._bad_count(index, ins, fixed, tail)
                 continue
             for position, kind in checked:
@@ -167,14 +168,14 @@ class OperandCheck:
         self.kernels_used.add(kernel_id)
         row = registry.BY_ID.get(kernel_id)
         if row is None:
-            self.report(index, f"kernel {kernel_id:#06x} does not exist: a call that could not be inlined",
+            self.report(index, f"kernel 0x{kernel_id:04X} does not exist: a call that could not be inlined",
                         "a call is either a kernel of the registry or a helper whose source was inlined; this id is no "
                         "kernel of this prebake",
                         "give the helper a plain `def` with source that can be read (no recursion, no generators), "
                         "pass its result in as an argument, or make the bytecode again with this prebake")
             return
         if kernel_id not in self._listed:
-            self.report(index, f"kernel {row.name} ({kernel_id:#06x}) is not in the program's list of kernels",
+            self.report(index, f"kernel {row.name} (0x{kernel_id:04X}) is not in the program's list of kernels",
                         "loaders look at that list alone to see what a program needs", _REBUILD)
         if ins.op == Op.INPLACE_TENSOR:
             if row.name not in registry.INPLACE:

@@ -63,7 +63,7 @@ def find_faults(program: Program) -> list[Fault]:
         operands.run()
         for kernel in program.kernels:
             if kernel not in operands.kernels_used:
-                tables.fault(f"kernel {kernel:#06x} is listed, but no instruction uses it")
+                tables.fault(f"kernel 0x{kernel:04X} is listed, but no instruction uses it")
         if operands.is_readable:
             FlowCheck(program, report, operands.constant_truth, operands.malformed).run()
     faults.sort(key=lambda fault: fault.index)
@@ -159,12 +159,12 @@ class _TableCheck:
             function_at = position.function
             if function_at >= total:
                 if total or function_at:
-                    self.fault(f"the source position of instruction {index:#04x} names function {function_at} "
+                    self.fault(f"the source position of instruction 0x{index:02X} names function {function_at} "
                                f"of {total}")
                 continue
             low, high = bounds[function_at]
             if not low <= position.line < high:
-                self.fault(f"the source position of instruction {index:#04x} is line {position.line}, the text of "
+                self.fault(f"the source position of instruction 0x{index:02X} is line {position.line}, the text of "
                            f"{_short(p.functions[function_at].qualname)} has lines {low} to {high - 1}")
 
 

@@ -108,7 +108,8 @@ def square_cost(columns_at: int, dtype_at: int) -> Rule:
         n = count_of(_at(args, 0), 1)
         m = _at(args, columns_at) if columns_at >= 0 else None
         m = n if m is None or m is ... else count_of(m, 1)
-        return Cost(n * m * item_size(_at(args, dtype_at, None) if dtype_at >= 0 else None), n * m)
+        elements = n * m + n + m  # and the two ranges that are compared
+        return Cost(elements * item_size(_at(args, dtype_at, None) if dtype_at >= 0 else None), elements)
     return rule
 
 
@@ -148,7 +149,7 @@ def grid_cost(args: Sequence[Any]) -> Cost:
 
 def indices_cost(args: Sequence[Any]) -> Cost:
     shape = args[0] if isinstance(args[0], CONTAINERS) else ()
-    n = count_of(shape, 1) * max(len(shape), 1)
+    n = count_of(shape, 1) * max(len(shape), 1) + sum([count_of(extent, 1) for extent in shape[:64]])
     return Cost(n * item_size(_at(args, 1)), n)
 
 
@@ -205,7 +206,10 @@ def repeat_cost(args: Sequence[Any]) -> Cost:
 
 def tile_cost(args: Sequence[Any]) -> Cost:
     extent = extent_of(args[:1])
-    n = extent.elements * count_of(_at(args, 1, 1), 1)
+    repeats = _at(args, 1, 1)
+    counts = leaves_of(repeats) if isinstance(repeats, (np.ndarray, *CONTAINERS)) else [repeats]
+    # a factor of zero comes only after the others have been repeated
+    n = extent.elements * math.prod([max(count_of(c, 1), 1) for c in counts])
     return Cost(n * extent.item_bytes, n * 4)
 
 
@@ -224,8 +228,9 @@ def window_cost(args: Sequence[Any]) -> Cost:
 def triangle_indices_cost(args: Sequence[Any]) -> Cost:
     n = count_of(args[0], 1)
     m = _at(args, 2, None)
-    n *= n if m is None or m is ... else count_of(m, 1)
-    return Cost(n * 17, n * 8)
+    m = n if m is None or m is ... else count_of(m, 1)
+    elements = n * m + n + m
+    return Cost(elements * 17, elements * 8)
 
 
 def triangle_indices_from_cost(args: Sequence[Any]) -> Cost:
