@@ -72,7 +72,7 @@ class Module:
 
     def nest(self, function: NestFunction, is_hot: bool) -> str:
         """Name of the module's function with this text."""
-        params = ", ".join(f"{_declare(type_name, f'a{i}')}" for i, (_, type_name) in enumerate(function.params))
+        params = ", ".join(f"{_declare(type_name, f'a{i}')}" for i, (*_, type_name) in enumerate(function.params))
         text = f"({params or 'void'}) {{\n{function.body}    return 0;\n}}\n"
         name = self.nests.get(text)
         if name is None:
@@ -417,7 +417,8 @@ class _KernelPrinter:
         for part in split_nest(instr):
             function = print_nest(part, self.known, self.types, self.constant)
             name = self.module.nest(function, is_hot=self.loops > 0)
-            call = f"{name}({', '.join(self.use(reg) for reg, _ in function.params)})"
+            values = (self.address(reg, offset) for reg, offset, _ in function.params)
+            call = f"{name}({', '.join(values)})"
             if not function.positions:
                 self.line(f"{call};")
                 continue

@@ -98,13 +98,13 @@ class Access:
 
 @dataclass(frozen=True)
 class NestFunction:
-    """A printed nest: `body` of a function whose parameters are the registers `params` (types beside them).
+    """A printed nest: the body of a function whose parameters are registers, or addresses (base, offset) of views.
 
-    It returns 0, or n when check n failed (`positions[n - 1]` is the instruction to blame).
+    params: (register, -1 or the offset register, type). It returns 0, or n when check n failed (`positions[n - 1]` is the instruction to blame).
     """
 
     body: str
-    params: tuple[tuple[Reg, str], ...]
+    params: tuple[tuple[Reg, Reg, str], ...]
     positions: tuple[int, ...]
     label: str
 
@@ -159,7 +159,7 @@ class _Printer:
     known: Known
     types: Sequence[str]
     constants: Callable[[Reg], str | None]
-    params: dict[Reg, str] = field(default_factory=dict)
+    params: dict[tuple[Reg, Reg], str] = field(default_factory=dict)
     out: _Lines = field(default_factory=_Lines)
     positions: list[int] = field(default_factory=list)
 
@@ -170,9 +170,10 @@ class _Printer:
         fixed = self.constants(reg)
         if fixed is not None:
             return fixed
-        if reg not in self.params:
-            self.params[reg] = f"a{len(self.params)}"
-        return self.params[reg]
+        return self.param(reg, -1)
+
+    def param(self, reg: Reg, offset: Reg) -> str:
+        return self.params.setdefault((reg, offset), f"a{len(self.params)}")
 
     def amount(self, reg: Reg) -> Amount:
         return Amount(self.known[reg], lambda: self.reg(reg))
@@ -197,8 +198,8 @@ class _Printer:
         self.choose_loops()
         self.print_addresses()
         self.print_loops()
-        return NestFunction(self.out.text(), tuple((r, self.types[r]) for r in self.params), tuple(self.positions),
-                            self.label())
+        return NestFunction(self.out.text(), tuple((*key, self.types[key[0]]) for key in self.params),
+                            tuple(self.positions), self.label())
 
     def label(self) -> str:
         """What the nest does, for a profiler's eye: `exp_sum_f32`."""
@@ -263,12 +264,9 @@ class _Printer:
         return {a for a, s in enumerate(access.strides) if s.value != 0 and self.extents[a].value != 1}
 
     def address(self, access: Access, axes: Iterable[int], index: Callable[[int], str]) -> str:
-        """`base + offset + index * stride ...` as C text."""
-        parts = [self.reg(access.base)]
-        if access.offset >= 0:
-            offset = self.amount(access.offset)
-            if offset.value != 0:
-                parts.append(offset.text())
+        """`address + index * stride ...` as C text."""
+        offset = access.offset if access.offset >= 0 and self.known.constant(access.offset) != 0 else -1
+        parts = [self.param(access.base, offset)]
         for a in axes:
             stride = access.strides[a]
             if stride.value != 0 and self.extents[a].value != 1:
