@@ -60,14 +60,14 @@ class Group:
 class Limits:
     """What a bundle may cost. bytes and seconds are of all kernels at one CPU level.
 
-    min_gain: share of its own calls' time that a kernel must save (0.02 is two per cent); min_share: share of all
+    min_gain: share of its own calls' time that a kernel must save (0.05: noise of a measurement is less); min_share: share of all
     calls' time that one must save which only makes faster what a wider one serves already.
     """
 
     max_kernels: int = 32
     max_bytes: int = 4 << 20
     max_build_s: float = 120.0
-    min_gain: float = 0.02
+    min_gain: float = 0.05
     min_share: float = 0.002
     kernel_bytes: int = 6_000
     kernel_build_s: float = 0.12

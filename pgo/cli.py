@@ -9,7 +9,8 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Sequence
 
 from ..vm.errors import PrebakeError
 
@@ -98,7 +99,7 @@ def _add_plan(commands: argparse._SubParsersAction) -> None:
     plan.add_argument("--max-kernels", type=_positive, help="kernels at most (32)")
     plan.add_argument("--max-bytes", type=_positive, help="bytes of kernels at most, one CPU level (4 MiB)")
     plan.add_argument("--max-build-time", type=float, metavar="SECONDS", help="seconds of compiling at most (120)")
-    plan.add_argument("--min-gain", type=_share, help="a kernel must save this much of its calls' time (2%%)")
+    plan.add_argument("--min-gain", type=_share, help="a kernel must save this much of its calls' time (5%%)")
     plan.add_argument("--report", metavar="HTML", help="also write histograms and buckets as one HTML file")
     plan.add_argument("--no-measure", action="store_true", help="decide by the cost model; build and time nothing")
     plan.add_argument("--allow-stale", action="store_true", help="plan although the source has changed")
@@ -315,13 +316,27 @@ def run_doctor(given: argparse.Namespace) -> int:
 
 
 def run_cache(given: argparse.Namespace) -> int:
-    """List, prune or clear the cache."""
-    from ..vm.run import cache
+    """List the cache's entries, drop the least recently used ones past the limit, or drop all of them."""
+    from . import object_cache
 
-    commands: dict[str, Callable[[], object]] = {"ls": cache.list_entries, "prune": cache.prune, "clear": cache.clear}
-    answer = commands[given.action]()
-    if answer is not None:
-        print(answer)
+    folder = object_cache.cache_folder()
+    if given.action == "prune":
+        object_cache.trim(folder)
+    elif given.action == "clear":
+        for path in folder.glob("*") if folder.is_dir() else ():
+            path.unlink(missing_ok=True)
+    entries = sorted(folder.glob("*"), key=lambda p: p.name) if folder.is_dir() else []
+    total = 0
+    for path in entries:
+        try:
+            status = path.stat()
+        except FileNotFoundError:  # another process is pruning
+            continue
+        total += status.st_size
+        if given.action == "ls":
+            used = time.strftime("%Y-%m-%d %H:%M", time.localtime(status.st_mtime))
+            print(f"{status.st_size:>12,}  {used}  {path.name}")
+    print(f"{folder}: {len(entries)} entries, {total:,} bytes of at most {object_cache.LIMIT_BYTES:,}")
     return FINE
 
 

@@ -88,7 +88,7 @@ def _module(name: str) -> Callable[[], str]:
 
 
 def _cache() -> str:
-    from ..vm.run.cache import cache_folder
+    from .object_cache import cache_folder
 
     folder = cache_folder()
     os.makedirs(folder, exist_ok=True)

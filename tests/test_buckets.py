@@ -91,7 +91,7 @@ def test_with_two_symbols_the_choice_is_near_the_best(seed):
 def test_giving_up_coverage_takes_a_real_gain():
     group = _group([(b, 100, 1000.0) for b in (1, 2)])
     limits = Limits(max_kernels=2)
-    boxes = [c.candidate.box["b"] for c in choose_kernels([group], propose([group]), Table(0.8, 0.78), limits).choices]
+    boxes = [c.candidate.box["b"] for c in choose_kernels([group], propose([group]), Table(0.8, 0.75), limits).choices]
     assert boxes == [(1, 2), (1, 1)]
     boxes = [c.candidate.box["b"] for c in choose_kernels([group], propose([group]), Table(0.8, 0.2), limits).choices]
     assert boxes == [(1, 1), (2, 2)]
@@ -109,11 +109,11 @@ def test_a_kernel_without_gain_is_not_emitted():
 def test_what_the_next_kernel_would_buy():
     group = _group([(1, 100, 1000.0), (2, 50, 1000.0), (3, 10, 1000.0)])
     model = Table(0.6, 0.58)
-    selection = choose_kernels([group], propose([group]), model, Limits(max_kernels=2))
+    selection = choose_kernels([group], propose([group]), model, Limits(max_kernels=2, min_gain=0.02))
     assert [c.candidate.box["b"] for c in selection.choices] == [(1, 4), (1, 1)]
     assert selection.next_choice.candidate.box["b"] == (2, 2)
     assert selection.next_choice.saving_ns == pytest.approx(50 * 1000 * 0.02)
-    more = choose_kernels([group], propose([group]), model, Limits(max_kernels=3))
+    more = choose_kernels([group], propose([group]), model, Limits(max_kernels=3, min_gain=0.02))
     assert more.expected_ns == pytest.approx(selection.expected_ns - selection.next_choice.saving_ns)
 
 
@@ -128,7 +128,7 @@ def test_every_limit_limits():
 def test_kept_buckets_count_against_the_limit_and_leave_no_second_gain():
     group = _group([(b, 100, 1000.0) for b in (1, 2, 3)])
     kept = Candidate(0, {"b": (2, 2)}, (1,), ("b",))
-    selection = choose_kernels([group], propose([group]), Table(0.6, 0.58), Limits(max_kernels=2), [kept])
+    selection = choose_kernels([group], propose([group]), Table(0.6, 0.56), Limits(max_kernels=2), [kept])
     assert [c.candidate.box["b"] for c in selection.choices] == [(2, 2), (1, 4)]
 
 

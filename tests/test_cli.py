@@ -10,6 +10,24 @@ import profile_helpers as made
 import pytest
 from prebake.pgo.cli import FINDING, FINE, USAGE, main
 
+SERVICE = """
+import json
+import numpy as np
+import prebake
+
+
+@prebake.jit
+def twice(x):
+    return np.tanh(x * 2) + x
+
+
+if __name__ == "__main__":
+    for n in range(1, 41):
+        twice(np.ones((n, 8), np.float32))
+    stats = twice.stats()
+    print(json.dumps({"calls": stats["calls"], "prebuilt": stats["prebuilt"]}))
+"""
+
 
 @pytest.fixture
 def files(tmp_path):
@@ -134,3 +152,48 @@ def test_the_module_runs(files):
     done = subprocess.run([sys.executable, "-m", "prebake", "profile", "show", str(files / "a.json")], cwd=files,
                           capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == FINE and "shop:branch" in done.stdout, done.stderr
+
+
+def test_cache_commands(tmp_path, monkeypatch, capsys):
+    from prebake.pgo import object_cache
+
+    monkeypatch.setenv("PREBAKE_CACHE_DIR", str(tmp_path / "cache"))
+    assert main(["cache", "ls"]) == FINE and "0 entries" in capsys.readouterr().out
+    object_cache.write("a" * 64, b"1234")
+    assert main(["cache", "ls"]) == FINE and "a" * 64 in capsys.readouterr().out
+    assert main(["cache", "prune"]) == FINE and object_cache.read("a" * 64) == b"1234"
+    assert main(["cache", "clear"]) == FINE and object_cache.read("a" * 64) is None
+    assert list((tmp_path / "cache" / "objects").iterdir()) == []
+
+
+def test_recording_a_command_planning_building_and_checking_it(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PREBAKE_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "recorded_service.py").write_text(SERVICE)
+    command = [sys.executable, "recorded_service.py"]
+    assert main(["profile", "-o", "p.json", "--", *command]) == FINE
+    assert main(["plan", "p.json", "-o", "b.yaml", "--report", "r.html"]) == FINE
+    out = capfd.readouterr().out
+    assert "measured here" in out and "predicted hit rate 100.0%" in out
+    assert "gain: {" in (tmp_path / "b.yaml").read_text()
+    assert main(["build", "b.yaml", "-o", "__prebake__/recorded_service", "-q"]) == FINE
+    assert main(["check", "__prebake__/recorded_service", "--profile", "p.json"]) == FINE
+    capfd.readouterr()
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert json.loads(done.stdout) == {"calls": 40, "prebuilt": 40}
+    assert main(["profile", "-o", "q.json", "--", sys.executable, "-c", "raise SystemExit(7)"]) == 7
+    (tmp_path / "recorded_service.py").write_text(SERVICE.replace("x * 2", "x * 3"))
+    assert main(["check", "__prebake__/recorded_service"]) == FINDING
+    assert main(["plan", "p.json", "-o", "b.yaml"]) == FINDING
+    assert main(["build", "b.yaml", "-o", "again", "-q"]) == FINDING
+    assert main(["build", "b.yaml", "-o", "again", "-q", "--allow-stale"]) == FINE
+
+
+def test_explain_a_call(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "explained_service.py").write_text(SERVICE)
+    assert main(["explain", "explained_service.py:twice", "--arg", "x=float32[3,4]"]) == FINE
+    assert "NO_BUNDLE" in capsys.readouterr().out
+    assert main(["explain", "explained_service.py:twice"]) == FINDING
+    assert main(["explain", "explained_service.py:twice", "--arg", "y=float32[3,4]"]) == FINDING
+    assert "nothing was given for x" in capsys.readouterr().err
