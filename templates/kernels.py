@@ -6,8 +6,8 @@ Python operator, `py.*` a builtin or container method, `math.*`, `ops.*` what ne
 
 Params are NumPy's own names in NumPy's order, as far as programs may use them; a keyword that is not listed is refused.
 `x=...` stands for "not given" (a sentinel of NumPy's); `*xs` collects all remaining positional arguments into one tuple
-operand; `shape*` is the argument itself when there is one and a tuple of them when there are several; a final `/` says that
-even optional operands are passed by position.
+operand; `shape*` is the argument itself when there is one and a tuple of them when there are several; a final `/` says
+that even optional operands are passed by position.
 """
 
 from __future__ import annotations
@@ -268,7 +268,8 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8529, "np.append", "arr, values, axis=None"),
     (0x852A, "np.insert", "arr, obj, values, axis=None"),
     (0x852B, "np.delete", "arr, obj, axis=None"),
-    (0x852C, "np.pad", "array, pad_width, mode='constant', constant_values=..., stat_length=..., end_values=..., reflect_type=..."),
+    (0x852C, "np.pad",
+     "array, pad_width, mode='constant', constant_values=..., stat_length=..., end_values=..., reflect_type=..."),
     (0x852D, "np.roll", "a, shift, axis=None"),
     (0x852E, "np.repeat", "a, repeats, axis=None"),
     (0x852F, "np.tile", "A, reps"),
@@ -339,7 +340,8 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8702, "np.argsort", "a, axis=-1, kind=None, order=None, stable=..."),
     (0x8703, "np.partition", "a, kth, axis=-1, kind='introselect'"),
     (0x8704, "np.argpartition", "a, kth, axis=-1, kind='introselect'"),
-    (0x8705, "np.unique", "ar, return_index=False, return_inverse=False, return_counts=False, axis=None, equal_nan=True"),
+    (0x8705, "np.unique",
+     "ar, return_index=False, return_inverse=False, return_counts=False, axis=None, equal_nan=True"),
     (0x8706, "np.lexsort", "keys, axis=-1"),
     (0x8707, "np.sort_complex", "a"),
     (0x8708, "np.intersect1d", "ar1, ar2, assume_unique=False, return_indices=False"),

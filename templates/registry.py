@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 from .kernels import ROWS, UFUNC_METHODS
@@ -59,7 +59,7 @@ class _Required:
 REQUIRED: Any = _Required()
 
 
-@lru_cache(maxsize=None)
+@cache
 def parse_params(text: str) -> tuple[Parameter, ...]:
     """The parameters of a row's text, in order, without the `/` that asks for passing by position."""
     result = []
@@ -103,7 +103,7 @@ BY_ID: dict[int, Kernel] = {k.id: k for k in KERNELS}
 BY_NAME: dict[str, Kernel] = {k.name: k for k in KERNELS}
 
 
-@lru_cache(maxsize=None)
+@cache
 def resolve(kernel_id: int) -> Callable[..., Any]:
     """The reference semantics of a kernel over its normalised positional operands.
 
@@ -131,7 +131,7 @@ def resolve(kernel_id: int) -> Callable[..., Any]:
     return _adapt(target, kernel)
 
 
-@lru_cache(maxsize=None)
+@cache
 def resolve_inplace(kernel_id: int) -> Callable[[Any, Any], Any]:
     """The in-place operator (`operator.iadd`, ...) of an operator kernel, for INPLACE_TENSOR. Raises KeyError."""
     import operator
@@ -239,9 +239,28 @@ def _raise(type_name: str, message: Any = ...) -> None:
     raise kind(*(() if message is ... else (message,)))
 
 
+def _get_attribute(obj: Any, name: str, default: Any = ...) -> Any:
+    _check_name(name)
+    return getattr(obj, name) if default is ... else getattr(obj, name, default)
+
+
+def _has_attribute(obj: Any, name: str) -> bool:
+    _check_name(name)
+    return hasattr(obj, name)
+
+
+def _check_name(name: str) -> None:
+    """Programs come from files too: they read data, not the machinery of Python's objects."""
+    if not isinstance(name, str) or (name.startswith("__") and name.endswith("__")):
+        raise AttributeError(f"programs do not read the attribute {name!r}")
+
+
 def _format(value: Any, spec: str = "", conversion: str = "") -> str:
-    converted = {"r": repr, "s": str, "a": ascii}[conversion](value) if conversion else value
-    return format(converted, spec)
+    import re
+    if any(len(digits) > 3 for digits in re.findall(r"\d+", spec)):  # a width from hostile bytes must stay small
+        raise ValueError(f"the format {spec[:16]!r} is too wide for a program")
+    converters: dict[str, Callable[[Any], str]] = {"r": repr, "s": str, "a": ascii}
+    return format(converters[conversion](value) if conversion else value, spec)
 
 
 # Kernels whose body lives in a higher layer, registered when that layer is imported.
@@ -266,8 +285,7 @@ def _python_kernels() -> dict[str, Callable[..., Any]]:
         "py.complex": lambda real=0, imag=...: complex(real) if imag is ... else complex(real, imag),
         "py.round": round, "py.divmod": divmod, "py.pow": pow, "py.tuple": tuple, "py.list": list,
         "py.sorted": lambda iterable, reverse=False: sorted(iterable, reverse=reverse),
-        "py.isinstance": _is_instance, "py.hasattr": hasattr,
-        "py.getattr": lambda obj, name, default=...: getattr(obj, name, *(() if default is ... else (default,))),
+        "py.isinstance": _is_instance, "py.hasattr": _has_attribute, "py.getattr": _get_attribute,
         "py.list_append": lambda items, item: items.append(item),
         "py.list_extend": lambda items, more: items.extend(more),
         "py.list_insert": lambda items, index, item: items.insert(index, item),

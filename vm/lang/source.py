@@ -11,10 +11,9 @@ import ast
 import linecache
 import os
 import re
+from _blake2 import blake2b
 from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
-
-from _blake2 import blake2b
 
 from ..errors import UnsupportedError
 
@@ -29,7 +28,8 @@ class FunctionSource:
     module: the defining module ('__main__' is replaced by the file's stem). lines: from the first decorator on.
     """
 
-    __slots__ = ("_digest", "file", "first_line", "line_shift", "lines", "module", "node", "path", "qualname", "text")
+    __slots__ = ("_digest", "file", "first_line", "is_ascii", "line_shift", "lines", "module", "node", "path",
+                 "qualname", "text")
 
     def __init__(self, node: FunctionNode, path: str, module: str, qualname: str, first_line: int, lines: Sequence[str],
                  line_shift: int, text: str) -> None:
@@ -37,6 +37,7 @@ class FunctionSource:
         self.module, self.qualname = module, qualname
         self.first_line, self.lines, self.line_shift = first_line, tuple(lines), line_shift
         self.text = text
+        self.is_ascii = all(line.isascii() for line in self.lines)
         self._digest = ""
 
     @property
@@ -87,7 +88,7 @@ def load_source(fn: FunctionType) -> FunctionSource:
 
 
 def module_name(fn: FunctionType) -> str:
-    """The module of a function; a script's functions carry the script's stem, so that names survive a rename of main."""
+    """The module of a function; a script's functions carry the script's stem in place of '__main__'."""
     name = fn.__module__ or fn.__globals__.get("__name__") or "__main__"
     if name == "__main__":
         stem = os.path.splitext(os.path.basename(fn.__code__.co_filename))[0]

@@ -12,8 +12,8 @@ from types import FunctionType
 
 from ...errors import UnsupportedError
 from ..bytecode import Param, Program
-from ..opcodes import Op
 from ..source import FunctionSource, load_source
+from . import codes
 from .emitter import is_constant_value
 from .expressions import NeedsCopies
 from .refusals import REFUSALS, render_refusals
@@ -57,6 +57,7 @@ class _Compiler(Statements):
         self.stack = [self.main]
         self.unloaded = set()
         self.param_symbols = {}
+        self.tuples = set()
 
     def run(self) -> Program:
         """The finished program."""
@@ -72,12 +73,12 @@ class _Compiler(Statements):
                 frame.self_name = name
         if isinstance(node, ast.Lambda):
             register = self.expr(node.body)
-            self.emit(node, int(Op.RETURN), register)
+            self.emit(node, codes.RETURN, register)
         else:
             self.statements(node.body)
-            if not self.is_dead or self.code[-1][0] != Op.RETURN:
+            if not self.is_dead or self.code[-1][0] != codes.RETURN:
                 register = self.const(node, None, self.new_register())
-                self.emit(node, int(Op.RETURN), register)
+                self.emit(node, codes.RETURN, register)
         module = frame.source.module
         return self.finish(f"{module}:{frame.source.qualname}", params)
 

@@ -7,13 +7,14 @@ import builtins
 import math
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ....templates.registry import BY_NAME, REQUIRED, TYPE_NAMES, Kernel, Parameter
 from ...dtypes import dtype_code
-from ..opcodes import BUILD_KINDS, Op
+from ..opcodes import BUILD_KINDS
+from . import codes
 from .expressions import _MISSING, Expressions, as_dtype, fold, is_jitted, is_static
 from .scope import BoundMethod, Closure
 
@@ -42,6 +43,8 @@ _HINTS: dict[str, str] = {
     "bytearray": "bytes", "super": "super",
 }
 _NUMPY_MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.stride_tricks")
+_PACKAGE = __name__.partition(".vm.")[0]
+_OPS, _DEBUG = f"{_PACKAGE}.vm.ops", f"{_PACKAGE}.debug"
 _kernel_of: dict[object, Kernel | None] = {}
 
 
@@ -49,7 +52,8 @@ class Calls(Expressions):
     """Compiles calls; inlining comes from the next layer."""
 
     def inline(self, node: ast.Call, target: FunctionType | Closure, leading: list[int], dst: int,
-               owner: type | None = None, statics: list[Any] | None = None) -> int:
+               owner: type | None = None, statics: list[Any] | None = None,
+               class_register: Callable[[], int] | None = None) -> int:
         """Compile the body of a Python function in place of a call."""
         raise NotImplementedError
 
@@ -60,7 +64,15 @@ class Calls(Expressions):
         if target is not _MISSING:
             return self.call_static(node, target, dst)
         if isinstance(func, ast.Attribute):
-            return self._method(node, func, dst)
+            base = self.static(func.value)
+            if base is _MISSING:
+                return self._method(node, func, dst)
+            member = getattr(base, func.attr)
+            if isinstance(member, MethodType) and isinstance(member.__self__, type):
+                return self.inline(node, member.__func__, [], dst, member.__self__, [member.__self__],  # type: ignore[arg-type]
+                                   lambda: self._class_capture(func.value))
+            if callable(member):
+                self._unknown(node, member)
         if isinstance(func, ast.Name) and self.find_local(func.id)[0] is None and self.lookup(func.id) is _MISSING:
             self.refuse("unknown-function", func, f"the function '{func.id}' is not defined",
                         "define or import it before the first call")
@@ -83,8 +95,6 @@ class Calls(Expressions):
             return self.inline(node, target.__wrapped__, [], dst)
         if cls is FunctionType:
             return self._function(node, target, dst)
-        if cls is MethodType and isinstance(target.__self__, type):
-            return self.inline(node, target.__func__, [], dst, target.__self__, [target.__self__])
         if isinstance(target, type):
             return self._type_call(node, target, dst)
         name = getattr(target, "__name__", "")
@@ -101,7 +111,7 @@ class Calls(Expressions):
             return self.inline(node, target, [], dst, self.frame.owner)  # Base.method(self, ...)
         return self.inline(node, target, [], dst)
 
-    def _unknown(self, node: ast.Call, target: Any) -> int:
+    def _unknown(self, node: ast.Call, target: Any) -> NoReturn:
         """Refuse a function that is known by name only."""
         module = getattr(target, "__module__", None) or ""
         owner = getattr(target, "__self__", None)
@@ -119,7 +129,7 @@ class Calls(Expressions):
     def _type_call(self, node: ast.Call, target: type, dst: int) -> int:
         if issubclass(target, np.generic):
             kernel = BY_NAME.get(f"np.{target.__name__}")
-            if kernel is None or kernel.id >> 4 != 0x858 and kernel.id >> 4 != 0x859:
+            if kernel is None or (kernel.id >> 4 != 0x858 and kernel.id >> 4 != 0x859):
                 self.refuse("class-call", node, f"{ast.unparse(node.func)} scalars are not supported")
             return self.kernel_call(node, kernel, [], dst)
         if target is np.dtype or target is np.finfo or target is np.iinfo:
@@ -142,7 +152,7 @@ class Calls(Expressions):
             none = self.const(node, None)
             given = [self.expr(arg) for arg in node.args]
             parts = [none, given[0], none] if len(given) == 1 else [*given, none][:3]
-            return self.value(node, int(Op.BUILD), dst, _SLICE, 3, *parts)
+            return self.value(node, codes.BUILD, dst, _SLICE, 3, *parts)
         if target is isinstance:
             return self._isinstance(node, dst)
         if target is dict and not node.args:
@@ -152,7 +162,7 @@ class Calls(Expressions):
             return self.expr(member, dst)
         if target is getattr and len(node.args) == 3 and isinstance(node.args[1], ast.Constant):
             return self.kernel_call(node, BY_NAME["py.getattr"], [], dst)
-        kernel_name = _BUILTINS.get(target) if target.__hash__ else None  # type: ignore[truthy-function]
+        kernel_name = _BUILTINS.get(target)
         if kernel_name is None:
             kind = _HINTS.get(name, "unknown-function")
             what = "" if kind == "print" and name == "print" else f"'{name}' is not supported"
@@ -160,7 +170,7 @@ class Calls(Expressions):
         if kernel_name in _TAKE_GENERATORS and len(node.args) >= 1 and isinstance(node.args[0], ast.GeneratorExp):
             items = self._list_comp(node.args[0], -1)
             if kernel_name in ("py.min", "py.max"):
-                packed = self.value(node, int(Op.BUILD), -1, _TUPLE, 1, items)
+                packed = self.value(node, codes.BUILD, -1, _TUPLE, 1, items)
                 return self.kernel_call(node, BY_NAME[kernel_name], [packed], dst, skip=1)
             return self.kernel_call(node, BY_NAME[kernel_name], [items], dst, skip=1)
         return self.kernel_call(node, BY_NAME[kernel_name], [], dst)
@@ -172,7 +182,7 @@ class Calls(Expressions):
                 self.refuse("dict-unpack", node)
             items.append(self.const(node, keyword.arg))
             items.append(self.expr(keyword.value))
-        return self.value(node, int(Op.BUILD), dst, BUILD_KINDS.index("dict"), len(items), *items)
+        return self.value(node, codes.BUILD, dst, BUILD_KINDS.index("dict"), len(items), *items)
 
     def _isinstance(self, node: ast.Call, dst: int) -> int:
         if len(node.args) != 2 or node.keywords:
@@ -260,15 +270,19 @@ class Calls(Expressions):
         if isinstance(member, staticmethod):
             return self.call_static(node, member.__func__, dst)
         if isinstance(member, classmethod):
-            return self.inline(node, member.__func__, [], dst, owner, [owner])  # type: ignore[arg-type]
+            return self.inline(node, member.__func__, [], dst, owner, [owner],  # type: ignore[arg-type]
+                               self._self_register)
         if is_jitted(member):
             member = member.__wrapped__
         if isinstance(member, FunctionType):
-            frame, register = self.find_local(self.frame.self_name)
-            assert frame is not None
-            self.read_local(frame, register)
-            return self.inline(node, member, [register], dst, owner)
+            return self.inline(node, member, [self._self_register()], dst, owner)
         self.refuse("dynamic-call", func)
+
+    def _self_register(self) -> int:
+        frame, register = self.find_local(self.frame.self_name)
+        assert frame is not None
+        self.read_local(frame, register)
+        return register
 
     def _super_method(self, node: ast.Call, func: ast.Attribute, dst: int) -> int:
         owner = self.frame.owner
@@ -312,7 +326,8 @@ class Calls(Expressions):
                 self.refuse("star-args", keyword.value)
             at = next((i for i, p in enumerate(parameters) if p.name == keyword.arg and p.collect != "*"), -1)
             if at < 0 or (at == 0 and kernel.name.startswith("arr.")):
-                self.refuse("keyword", keyword.value, f"the keyword '{keyword.arg}' is not supported: {_signature(kernel)}")
+                self.refuse("keyword", keyword.value,
+                            f"the keyword '{keyword.arg}' is not supported: {_signature(kernel)}")
             if at in values:
                 self.refuse("call-arguments", keyword.value, f"'{keyword.arg}' is given twice: {_signature(kernel)}")
             values[at] = self._argument(keyword.value, parameters[at])
@@ -349,7 +364,7 @@ class Calls(Expressions):
     def _where(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
         if len(node.args) == 3 and not node.keywords and not any(isinstance(a, ast.Starred) for a in node.args):
             parts = [self.expr(arg) for arg in node.args]
-            return self.value(node, int(Op.SELECT_TENSOR), dst, *parts)
+            return self.value(node, codes.SELECT_TENSOR, dst, *parts)
         return self.kernel_call(node, kernel, [], dst)
 
     def _reduce(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
@@ -369,8 +384,8 @@ class Calls(Expressions):
             return self.kernel_call(node, kernel, [], dst)
         a = self.expr(node.args[0])
         along = self.const(node, None) if axis is None else self.expr(axis)
-        op = Op.REDUCE_SUM_TENSOR if kernel.name == "np.sum" else Op.REDUCE_MAX_TENSOR
-        return self.value(node, int(op), dst, a, along, int(keepdims))
+        op = codes.REDUCE_SUM_TENSOR if kernel.name == "np.sum" else codes.REDUCE_MAX_TENSOR
+        return self.value(node, op, dst, a, along, int(keepdims))
 
     def _allocate(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
         dtype: ast.expr | None = node.args[1] if len(node.args) == 2 else None
@@ -391,7 +406,7 @@ class Calls(Expressions):
             known: np.dtype | None = _FLOAT64
         else:
             kind, known = self._dtype(dtype)
-        register = self.value(node, int(Op.ALLOC_BUFFER), dst, extent, _FILL[kernel.name], kind)
+        register = self.value(node, codes.ALLOC_BUFFER, dst, extent, _FILL[kernel.name], kind)
         self.hint(dtype=known)
         return register
 
@@ -408,7 +423,7 @@ class Calls(Expressions):
         if len(given) != 1 or isinstance(given[0], ast.Starred) or (node.keywords and node.keywords[0].arg != "dtype"):
             return self.kernel_call(node, kernel, [receiver], dst)
         kind, known = self._dtype(given[0])
-        register = self.value(node, int(Op.CAST_TENSOR), dst, receiver, kind)
+        register = self.value(node, codes.CAST_TENSOR, dst, receiver, kind)
         self.hint(dtype=known)
         return register
 
@@ -420,11 +435,10 @@ class Calls(Expressions):
         if any(k.arg in names.values() for k in node.keywords) or len(node.args) > 1:
             self.refuse("call-arguments", node, "np.clip takes either a_min and a_max or min and max")
         keywords = [ast.keyword(names.get(k.arg or "", k.arg), k.value) for k in node.keywords]
+        none = ast.copy_location(ast.Constant(None), node)
+        given = {k.arg for k in keywords}
+        keywords += [ast.keyword(name, none) for name in names.values() if name not in given]
         return self.kernel_call(ast.copy_location(ast.Call(node.func, node.args, keywords), node), kernel, [], dst)
-
-    def _fromfunction(self, node: ast.Call, dst: int) -> int:
-        """np.fromfunction(f, shape): f over the index arrays."""
-        raise NotImplementedError
 
 
 SPECIAL: dict[str, Callable[..., int]] = {
@@ -455,6 +469,10 @@ def _find_kernel(target: Any) -> Kernel | None:
     owner = getattr(target, "__self__", None)
     if isinstance(owner, np.ufunc):
         return BY_NAME.get(f"np.{owner.__name__}.{name}")
+    if module == _OPS and name == "erf":
+        return BY_NAME["ops.erf"]
+    if module == _DEBUG:
+        return BY_NAME.get(f"debug.{name}")
     if module == "math":
         return BY_NAME.get(f"math.{name}") if getattr(math, name, None) is target else None
     if isinstance(module, str) and (module in _NUMPY_MODULES or module.startswith("numpy.")):
@@ -483,7 +501,8 @@ def _signature(kernel: Kernel) -> str:
 
 
 def _subclasses(cls: type) -> list[type]:
-    found = []
+    found: list[type] = []
+    sub: type
     for sub in type.__subclasses__(cls):
         found.append(sub)
         found += _subclasses(sub)

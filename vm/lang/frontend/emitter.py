@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import ast
 from types import FunctionType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
 
 from ...dtypes import dtype_code
 from ...errors import UnsupportedError
 from ..bytecode import UNBOUND, Capture, Instruction, Param, Position, Program, SourceFunction
-from ..opcodes import BY_CODE, Op
+from ..opcodes import BY_CODE
 from ..source import FunctionSource
+from . import codes
 from .refusals import REFUSALS
 from .scope import Frame
+
+# A frozen dataclass sets its fields one by one through object.__setattr__; filling its dictionary is faster.
+_new, _set_fields = object.__new__, object.__setattr__
 
 DEAD = -1  # the assigned mask of unreachable code
 MAX_WORD = 0xFFFF
@@ -28,9 +32,9 @@ _TARGET_AT: dict[int, int] = {
     code: next(i for i, (_, kind) in enumerate(row.operands) if kind == "target")
     for code, row in BY_CODE.items() if any(kind == "target" for _, kind in row.operands)
 }
-_NAMES_INSTRUCTION = {int(Op.LOOP_NEXT), int(Op.CONTINUE)}  # their target is an instruction, not a point between two
+_NAMES_INSTRUCTION = {codes.LOOP_NEXT, codes.CONTINUE}  # their target is an instruction, not a point between two
 
-_LOAD_CONST, _LOAD_CAPTURE, _MOVE = int(Op.LOAD_CONST), int(Op.LOAD_CAPTURE), int(Op.MOVE)
+_LOAD_CONST, _LOAD_CAPTURE, _MOVE = codes.LOAD_CONST, codes.LOAD_CAPTURE, codes.MOVE
 
 
 class Emitter:
@@ -49,6 +53,7 @@ class Emitter:
         self.sources: list[FunctionSource] = []
         self._const_index: dict[object, int] = {}
         self._const_reg: dict[int, int] = {}
+        self.const_of: dict[int, object] = {}  # register -> the constant that it always holds
         self._capture_reg: dict[tuple[str, str, str], tuple[int, int]] = {}
         self._unbound: set[int] = set()
         self._insertions: list[tuple[int, int, int, tuple[int, ...], ast.AST, Frame]] = []
@@ -120,6 +125,7 @@ class Emitter:
         if register >= 0 and self.assigned >> register & 1:
             return register
         register = self._const_reg[index] = self.value(node, _LOAD_CONST, register, index)
+        self.const_of[register] = value
         return register
 
     def capture(self, node: ast.AST, scope: str, module: str, name: str, dst: int = -1) -> int:
@@ -142,7 +148,7 @@ class Emitter:
     def kernel(self, node: ast.AST, kernel_id: int, args: list[int], dst: int = -1) -> int:
         """CALL_KERNEL over normalised operands; the register of the result."""
         self.kernels.add(kernel_id)
-        return self.value(node, int(Op.CALL_KERNEL), dst, kernel_id, len(args), *args)
+        return self.value(node, codes.CALL_KERNEL, dst, kernel_id, len(args), *args)
 
     # --- insertions: parameters at the start, UNBOUND markers at the entry of a frame
 
@@ -201,14 +207,18 @@ class Emitter:
             self.refuse("too-large", node)
         code = []
         positions = []
-        last_node: ast.AST | None = None
-        place: Any = None
+        places: dict[int, Position] = {}
         for op, args, at, frame, dtype, symbol in self.code:
-            code.append(Instruction(op, args, dtype, symbol))
-            if at is not last_node:
-                last_node = at
-                place = Position(*frame.place(at))
-            positions.append(place)
+            instruction = _new(Instruction)
+            _set_fields(instruction, "__dict__", {"op": op, "args": args, "dtype": dtype, "shape": symbol})
+            code.append(instruction)
+            position = places.get(id(at))
+            if position is None:
+                position = places[id(at)] = _new(Position)
+                function, line, column, end = frame.place(at)
+                _set_fields(position, "__dict__",
+                            {"function": function, "line": line, "column": column, "end_column": end})
+            positions.append(position)
         functions = tuple(
             SourceFunction(s.module, s.qualname, s.digest, s.file, s.first_line, s.lines) for s in self.sources)
         return Program(name=name, params=params, n_regs=self.n_regs, symbols=tuple(self.symbols),

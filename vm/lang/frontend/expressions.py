@@ -17,15 +17,16 @@ import numpy as np
 
 from ....templates.registry import BY_NAME, MATMUL
 from ...dtypes import dtype_code
-from ..opcodes import BUILD_KINDS, COMPARE_OPS, Op
+from ..opcodes import BUILD_KINDS, COMPARE_OPS
+from . import codes
 from .emitter import DEAD, Emitter
 from .scope import BoundMethod, Closure, Frame
 
 _TUPLE, _LIST, _SLICE, _DICT = (BUILD_KINDS.index(k) for k in ("tuple", "list", "slice", "dict"))
 
 _BINARY_OPCODES: dict[type, int] = {
-    ast.Add: int(Op.BINARY_ADD_TENSOR), ast.Sub: int(Op.BINARY_SUB_TENSOR), ast.Mult: int(Op.BINARY_MUL_TENSOR),
-    ast.Div: int(Op.BINARY_DIV_TENSOR),
+    ast.Add: codes.BINARY_ADD_TENSOR, ast.Sub: codes.BINARY_SUB_TENSOR, ast.Mult: codes.BINARY_MUL_TENSOR,
+    ast.Div: codes.BINARY_DIV_TENSOR,
 }
 _BINARY_KERNELS: dict[type, int] = {
     ast.FloorDiv: BY_NAME["op.floordiv"].id, ast.Mod: BY_NAME["op.mod"].id, ast.Pow: BY_NAME["op.pow"].id,
@@ -35,6 +36,11 @@ _BINARY_KERNELS: dict[type, int] = {
 _FOLDS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: operator.pow,
+}
+_COMPARE_FOLDS: dict[type, Callable[[Any, Any], bool]] = {
+    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
+    ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
+    ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
 }
 _COMPARISONS: dict[type, int] = {
     cls: COMPARE_OPS.index(text) for cls, text in (
@@ -46,7 +52,8 @@ _NUMBERS = (int, float, complex)
 
 # Objects whose meaning is fixed when the function is compiled.
 STATIC_TYPES: tuple[type, ...] = (
-    ModuleType, FunctionType, BuiltinFunctionType, type, np.ufunc, type(np.sum), np.finfo, np.iinfo, Closure, BoundMethod,
+    ModuleType, FunctionType, BuiltinFunctionType, type, np.ufunc, type(np.sum), np.finfo, np.iinfo, Closure,
+    BoundMethod,
 )
 _NUMPY_INDEXERS = (np.mgrid, np.ogrid, np.r_, np.c_)
 _MISSING: Any = object()
@@ -58,6 +65,7 @@ class Expressions(Emitter):
     # registers of the program's parameters that no instruction has loaded yet, and name -> register for symbols
     unloaded: set[int]
     param_symbols: dict[int, str]
+    tuples: set[int]  # registers that hold nothing but a tuple
     copy_loads = False  # a `:=` stands somewhere: operands must not alias locals
 
     def call(self, node: ast.Call, dst: int) -> int:
@@ -68,7 +76,7 @@ class Expressions(Emitter):
         """The register of an expression's value; dst when that is given."""
         handler = self.EXPRESSIONS.get(node.__class__)
         if handler is None:
-            self.refuse("comprehension" if isinstance(node, ast.SetComp) else "generator", node)
+            self.refuse("f-string", node)
         return handler(self, node, dst)
 
     # --- names
@@ -92,7 +100,7 @@ class Expressions(Emitter):
         """Note that a local is read at this point."""
         if register in self.unloaded:
             self.unloaded.discard(register)
-            self.insert(0, register, self.main_args[register], self.main, int(Op.LOAD_TENSOR), register, register)
+            self.insert(0, register, self.main_args[register], self.main, codes.LOAD_TENSOR, register, register)
         elif not self.assigned >> register & 1:
             self.maybe_unbound(register, frame)
 
@@ -106,7 +114,7 @@ class Expressions(Emitter):
         self.read_local(frame, register)
         if dst < 0:
             if self.copy_loads:
-                return self.value(node, int(Op.MOVE), -1, register)
+                return self.value(node, codes.MOVE, -1, register)
             return register
         return self.move(node, dst, register)
 
@@ -140,7 +148,7 @@ class Expressions(Emitter):
                 return _MISSING
         found = fn.__globals__.get(name, _MISSING)
         if found is _MISSING:
-            builtins = fn.__builtins__
+            builtins = fn.__builtins__  # type: ignore[attr-defined]
             found = builtins.get(name, _MISSING)
         return found
 
@@ -202,8 +210,10 @@ class Expressions(Emitter):
         base = self.static(node.value)
         if base is not _MISSING:
             return self._static_member(node, base, dst)
+        if node.attr.startswith("__") and node.attr.endswith("__"):
+            self.refuse("special-attribute", node, f"'{node.attr}' belongs to Python's object model")
         source = self.expr(node.value)
-        register = self.value(node, int(Op.LOAD_ATTR), dst, source, self.const_index(self.mangled(node.attr)))
+        register = self.value(node, codes.LOAD_ATTR, dst, source, self.const_index(self.mangled(node.attr)))
         return register
 
     def mangled(self, name: str) -> str:
@@ -219,6 +229,9 @@ class Expressions(Emitter):
         static = self.static_attribute(node, base)
         if static is not _MISSING:
             return self.static_value(node, static, dst)
+        if isinstance(base, type) and node.attr in getattr(base, "__dataclass_fields__", ()) \
+                and self.frame.class_register is not None:
+            self.refuse("class-attribute", node)
         value = getattr(base, node.attr)
         if isinstance(base, (np.finfo, np.iinfo)) or (
                 isinstance(base, ModuleType) and base.__name__.partition(".")[0] in ("numpy", "math")):
@@ -226,11 +239,15 @@ class Expressions(Emitter):
         if isinstance(base, ModuleType):
             return self.capture(node, "global", base.__name__, node.attr, dst)
         root = self._class_capture(node.value)
-        return self.value(node, int(Op.LOAD_ATTR), dst, root, self.const_index(self.mangled(node.attr)))
+        return self.value(node, codes.LOAD_ATTR, dst, root, self.const_index(self.mangled(node.attr)))
 
     def _class_capture(self, node: ast.expr) -> int:
         """A class as the base of an attribute read at run time."""
         if isinstance(node, ast.Name):
+            if node.id in self.frame.statics:
+                if self.frame.class_register is None:
+                    self.refuse("function-value", node, f"attributes of '{node.id}' are not read in compiled code")
+                return self.frame.class_register()
             root = self.frame
             while root.parent is not None:
                 root = root.parent
@@ -241,7 +258,7 @@ class Expressions(Emitter):
         base = self.static(node.value)  # type: ignore[attr-defined]
         if isinstance(base, ModuleType):
             return self.capture(node, "global", base.__name__, node.attr)  # type: ignore[attr-defined]
-        return self.value(node, int(Op.LOAD_ATTR), -1, self._class_capture(node.value),  # type: ignore[attr-defined]
+        return self.value(node, codes.LOAD_ATTR, -1, self._class_capture(node.value),  # type: ignore[attr-defined]
                           self.const_index(node.attr))  # type: ignore[attr-defined]
 
     def literal(self, node: ast.expr, value: Any, dst: int = -1) -> int:
@@ -294,25 +311,25 @@ class Expressions(Emitter):
         a = self.expr(node.operand)
         cls = node.op.__class__
         if cls is ast.USub:
-            return self.value(node, int(Op.UNARY_NEG_TENSOR), dst, a)
+            return self.value(node, codes.UNARY_NEG_TENSOR, dst, a)
         if cls is ast.Invert:
-            return self.value(node, int(Op.UNARY_NOT_TENSOR), dst, a)
+            return self.value(node, codes.UNARY_NOT_TENSOR, dst, a)
         return self.kernel(node, _NOT if cls is ast.Not else _POS, [a], dst)
 
     def _compare(self, node: ast.Compare, dst: int) -> int:
         a = self.expr(node.left)
         if len(node.ops) == 1:
             b = self.expr(node.comparators[0])
-            return self.value(node, int(Op.COMPARE_TENSOR), dst, a, b, _COMPARISONS[node.ops[0].__class__])
+            return self.value(node, codes.COMPARE_TENSOR, dst, a, b, _COMPARISONS[node.ops[0].__class__])
         result = self.new_register()  # a < b < c is `a < b and b < c` with b evaluated once
         exits = []
         masks = []
         for at, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
             b = self.expr(right)
-            self.value(node, int(Op.COMPARE_TENSOR), result, a, b, _COMPARISONS[op.__class__])
+            self.value(node, codes.COMPARE_TENSOR, result, a, b, _COMPARISONS[op.__class__])
             a = b
             if at < len(node.ops) - 1:
-                exits.append(self.emit(node, int(Op.IF_TRUE), result, 0))
+                exits.append(self.emit(node, codes.IF_TRUE, result, 0))
                 masks.append(self.assigned)
         for at in reversed(exits):
             self.patch(at)
@@ -332,7 +349,7 @@ class Expressions(Emitter):
             if at == last:
                 break
             test = result if is_and else self.kernel(node, _NOT, [result])
-            tests.append(self.emit(node, int(Op.IF_TRUE), test, 0))
+            tests.append(self.emit(node, codes.IF_TRUE, test, 0))
             masks.append(self.assigned)
         for at in reversed(tests):
             self.patch(at)
@@ -340,22 +357,70 @@ class Expressions(Emitter):
             self.assigned &= mask
         return result if dst < 0 else self.move(node, dst, result)
 
+    def known(self, node: ast.expr) -> Any:
+        """The value of a test that constants decide (a helper called with literals or defaults); else `_MISSING`."""
+        cls = node.__class__
+        if cls is ast.Name:
+            frame, register = self.find_local(node.id)  # type: ignore[attr-defined]
+            return _MISSING if frame is None else self.const_of.get(register, _MISSING)
+        if cls is ast.Compare:
+            if len(node.ops) > 1:  # type: ignore[attr-defined]
+                return _MISSING
+            left = self.known(node.left)  # type: ignore[attr-defined]
+            right = _MISSING if left is _MISSING else self.known(node.comparators[0])  # type: ignore[attr-defined]
+            if right is _MISSING:
+                return _MISSING
+            try:
+                return _COMPARE_FOLDS[node.ops[0].__class__](left, right)  # type: ignore[attr-defined]
+            except TypeError:
+                return _MISSING
+        if cls is ast.BoolOp:
+            stop = node.op.__class__ is ast.Or  # type: ignore[attr-defined]
+            value: Any = _MISSING
+            for item in node.values:  # type: ignore[attr-defined]
+                value = self.known(item)
+                if value is _MISSING or bool(value) is stop:
+                    return value
+            return value
+        if cls is ast.UnaryOp and node.op.__class__ is ast.Not:  # type: ignore[attr-defined]
+            value = self.known(node.operand)  # type: ignore[attr-defined]
+            return _MISSING if value is _MISSING else not value
+        if cls is ast.Call:
+            return self.known_call(node)  # type: ignore[arg-type]
+        return fold(node)
+
+    def known_call(self, node: ast.Call) -> Any:
+        """`isinstance(size, tuple)` of a constant or a display; `_MISSING` otherwise."""
+        if len(node.args) != 2 or node.args[0].__class__ is not ast.Name or self.static(node.func) is not isinstance:
+            return _MISSING
+        wanted = self.static(node.args[1])
+        frame, register = self.find_local(node.args[0].id)  # type: ignore[attr-defined]
+        if frame is None or wanted not in (tuple, list, int, float, bool, str, dict):
+            return _MISSING
+        if register in self.tuples:
+            return wanted is tuple
+        value = self.const_of.get(register, _MISSING)
+        return _MISSING if value is _MISSING else isinstance(value, wanted)
+
     def test(self, node: ast.expr) -> int:
         """Emit the branch of an `if`; the index of its instruction, to be patched with the else target."""
         if node.__class__ is ast.Compare and len(node.ops) == 1 \
                 and node.ops[0].__class__ is ast.Gt:  # type: ignore[attr-defined]
             a = self.expr(node.left)  # type: ignore[attr-defined]
             b = self.expr(node.comparators[0])  # type: ignore[attr-defined]
-            return self.emit(node, int(Op.IF_TENSOR_GT), a, b, 0)
-        return self.emit(node, int(Op.IF_TRUE), self.expr(node), 0)
+            return self.emit(node, codes.IF_TENSOR_GT, a, b, 0)
+        return self.emit(node, codes.IF_TRUE, self.expr(node), 0)
 
     def _conditional(self, node: ast.IfExp, dst: int) -> int:
+        known = self.known(node.test)
+        if known is not _MISSING:
+            return self.expr(node.body if known else node.orelse, dst)
         result = self.new_register()
         branch = self.test(node.test)
         before = self.assigned
         self.expr(node.body, result)
         after_then, self.assigned = self.assigned, before
-        jump = self.emit(node, int(Op.JUMP), 0)
+        jump = self.emit(node, codes.JUMP, 0)
         self.patch(branch)
         self.expr(node.orelse, result)
         self.patch(jump)
@@ -370,7 +435,7 @@ class Expressions(Emitter):
         if register < 0:
             register = self.frame.registers[name] = self.new_register()
         self.expr(node.value, register)
-        return self.value(node, int(Op.MOVE), dst, register)
+        return self.value(node, codes.MOVE, dst, register)
 
     # --- subscripts
 
@@ -389,11 +454,11 @@ class Expressions(Emitter):
                     if value is indexer:
                         return self.kernel(node, BY_NAME[name].id, [self.index(node.slice)], dst)
         source = self.expr(base)
-        return self.value(node, int(Op.VIEW_TENSOR), dst, source, self.index(node.slice))
+        return self.value(node, codes.VIEW_TENSOR, dst, source, self.index(node.slice))
 
     def _shape_ref(self, node: ast.Subscript, array: ast.expr, axis: int, dst: int) -> int:
         source = self.expr(array)
-        register = self.value(node, int(Op.TENSOR_SHAPE_REF), dst, source, axis)
+        register = self.value(node, codes.TENSOR_SHAPE_REF, dst, source, axis)
         name = self.param_symbols.get(source)
         if name is not None and axis >= 0:
             self.hint(symbol=f"{name}.shape[{axis}]")
@@ -405,14 +470,14 @@ class Expressions(Emitter):
         if cls is ast.Slice:
             parts = [self.const(node, None) if part is None else self.expr(part)
                      for part in (node.lower, node.upper, node.step)]  # type: ignore[attr-defined]
-            return self.value(node, int(Op.BUILD), -1, _SLICE, 3, *parts)
+            return self.value(node, codes.BUILD, -1, _SLICE, 3, *parts)
         if cls is ast.Tuple:
             folded = fold(node)
             if folded is not _MISSING:
                 return self.const(node, folded)
             if not any(item.__class__ is ast.Starred for item in node.elts):  # type: ignore[attr-defined]
                 items = [self.index(item) for item in node.elts]  # type: ignore[attr-defined]
-                return self.value(node, int(Op.BUILD), -1, _TUPLE, len(items), *items)
+                return self.value(node, codes.BUILD, -1, _TUPLE, len(items), *items)
         if cls is ast.Constant and node.value.__class__ is str:  # type: ignore[attr-defined]
             return self.const(node, node.value)  # type: ignore[attr-defined]
         return self.expr(node)
@@ -432,7 +497,10 @@ class Expressions(Emitter):
         if any(item.__class__ is ast.Starred for item in elements):
             return self._starred_display(node, elements, kind, dst)
         items = [self.expr(item) for item in elements]
-        return self.value(node, int(Op.BUILD), dst, kind, len(items), *items)
+        register = self.value(node, codes.BUILD, dst, kind, len(items), *items)
+        if dst < 0 and kind == _TUPLE:
+            self.tuples.add(register)
+        return register
 
     def _starred_display(self, node: ast.expr, elements: list[ast.expr], kind: int, dst: int) -> int:
         """`(*a, b)`: the sum of tuples."""
@@ -443,15 +511,15 @@ class Expressions(Emitter):
         def flush() -> None:
             nonlocal total, run
             if run:
-                piece = self.value(node, int(Op.BUILD), -1, kind, len(run), *run)
-                total = piece if total < 0 else self.value(node, int(Op.BINARY_ADD_TENSOR), -1, total, piece)
+                piece = self.value(node, codes.BUILD, -1, kind, len(run), *run)
+                total = piece if total < 0 else self.value(node, codes.BINARY_ADD_TENSOR, -1, total, piece)
                 run = []
 
         for item in elements:
             if isinstance(item, ast.Starred):
                 flush()
                 piece = self.kernel(item, maker, [self.expr(item.value)])
-                total = piece if total < 0 else self.value(node, int(Op.BINARY_ADD_TENSOR), -1, total, piece)
+                total = piece if total < 0 else self.value(node, codes.BINARY_ADD_TENSOR, -1, total, piece)
             else:
                 run.append(self.expr(item))
         flush()
@@ -464,7 +532,7 @@ class Expressions(Emitter):
                 self.refuse("dict-unpack", item)
             items.append(self.expr(key))
             items.append(self.expr(item))
-        return self.value(node, int(Op.BUILD), dst, _DICT, len(items), *items)
+        return self.value(node, codes.BUILD, dst, _DICT, len(items), *items)
 
     def _f_string(self, node: ast.JoinedStr, dst: int) -> int:
         self.refuse("f-string", node)
@@ -479,7 +547,7 @@ class Expressions(Emitter):
         self.refuse("yield", node)
 
     def _await(self, node: ast.expr, dst: int) -> int:
-        self.refuse("await", node)
+        self.refuse("async", node)
 
     def _set(self, node: ast.expr, dst: int) -> int:
         self.refuse("set", node)
@@ -490,7 +558,7 @@ class Expressions(Emitter):
     # --- comprehensions: loops that append
 
     def _list_comp(self, node: ast.ListComp | ast.GeneratorExp, dst: int) -> int:
-        result = self.value(node, int(Op.BUILD), -1, _LIST, 0)
+        result = self.value(node, codes.BUILD, -1, _LIST, 0)
 
         def append() -> None:
             item = self.expr(node.elt)
@@ -500,12 +568,12 @@ class Expressions(Emitter):
         return result if dst < 0 else self.move(node, dst, result)
 
     def _dict_comp(self, node: ast.DictComp, dst: int) -> int:
-        result = self.value(node, int(Op.BUILD), -1, _DICT, 0)
+        result = self.value(node, codes.BUILD, -1, _DICT, 0)
 
         def store() -> None:
             key = self.expr(node.key)
             item = self.expr(node.value)
-            self.emit(node, int(Op.STORE_TENSOR), result, key, item)
+            self.emit(node, codes.STORE_TENSOR, result, key, item)
 
         self._comprehension(node, list(node.generators), store)
         return result if dst < 0 else self.move(node, dst, result)

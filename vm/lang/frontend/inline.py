@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
-from ..opcodes import Op
 from ..source import FunctionNode, load_source
+from . import codes
 from .calls import Calls
 from .emitter import DEAD, MAX_WORD, is_constant_value
 from .expressions import _MISSING, is_static
@@ -34,10 +34,13 @@ class Inlining(Calls):
         raise NotImplementedError
 
     def inline(self, node: ast.Call, target: FunctionType | Closure, leading: list[int], dst: int,
-               owner: type | None = None, statics: list[Any] | None = None) -> int:
+               owner: type | None = None, statics: list[Any] | None = None,
+               class_register: Callable[[], int] | None = None) -> int:
         """The register of the result of a Python function, compiled in place of the call."""
         caller = self.frame
         frame = self._frame_of(node, target, owner)
+        if class_register is not None:
+            frame.class_register = lambda: self._in_frame(caller, class_register)
         if len(self.code) > MAX_WORD:
             self.refuse("too-large", node)
         self._bind_arguments(node, target, frame, leading, statics or [])
@@ -45,10 +48,18 @@ class Inlining(Calls):
         self.stack.append(frame)
         self.frame = frame
         try:
-            return self._body(frame.tree, frame, dst, node)
+            return self._body(frame.tree, frame, dst)
         finally:
             self.frame = caller
             self.stack.pop()
+
+    def _in_frame(self, frame: Frame, emit: Callable[[], int]) -> int:
+        """Emit something that belongs to an outer frame."""
+        inner, self.frame = self.frame, frame
+        try:
+            return emit()
+        finally:
+            self.frame = inner
 
     def _frame_of(self, node: ast.Call, target: FunctionType | Closure, owner: type | None) -> Frame:
         if isinstance(target, Closure):
@@ -107,7 +118,7 @@ class Inlining(Calls):
             if keyword.arg is None:
                 self.refuse("star-args", keyword.value)
             if keyword.arg in done or keyword.arg in by_position_only \
-                    or keyword.arg not in names and keyword.arg not in keyword_only:
+                    or (keyword.arg not in names and keyword.arg not in keyword_only):
                 self.refuse("call-arguments", keyword.value, f"the argument '{keyword.arg}' does not fit "
                             f"{_shown(target)}({', '.join([*names, *keyword_only])})")
             given[keyword.arg] = self._evaluate(keyword.value, keyword.arg, frame)
@@ -131,7 +142,7 @@ class Inlining(Calls):
     def _set_parameter(self, frame: Frame, name: str, register: int, node: ast.AST) -> None:
         """Let a parameter be the argument's register, or a copy when the function assigns the parameter."""
         if name in frame.names.counts:
-            register = self.value(node, int(Op.MOVE), -1, register)
+            register = self.value(node, codes.MOVE, -1, register)
         frame.registers[name] = register
 
     def _defaults(self, node: ast.Call, target: FunctionType | Closure, frame: Frame, missing: list[str],
@@ -185,7 +196,7 @@ class Inlining(Calls):
 
     # --- bodies
 
-    def _body(self, tree: FunctionNode, frame: Frame, dst: int, node: ast.Call) -> int:
+    def _body(self, tree: FunctionNode, frame: Frame, dst: int) -> int:
         if isinstance(tree, ast.Lambda):
             return self.expr(tree.body, dst)
         body = tree.body
@@ -197,7 +208,7 @@ class Inlining(Calls):
             return self.expr(last.value, dst)
         if not contains_return(body):
             self.statements(body)
-            return self.const(node, None, dst)
+            return self.const(tree, None, dst)
         result = self.new_register()
         if returns_fold(body):
             frame.returns = ReturnBlock(result)
@@ -205,7 +216,7 @@ class Inlining(Calls):
         else:
             self._block(body, frame, result)
         self.assigned |= 1 << result
-        return result if dst < 0 else self.move(node, dst, result)
+        return result if dst < 0 else self.move(tree, dst, result)
 
     def tail(self, body: Sequence[ast.stmt]) -> None:
         """Statements whose returns are the last thing on their path: each writes the result register."""
@@ -236,14 +247,14 @@ class Inlining(Calls):
         node = frame.tree
         loop = Loop()
         frame.returns = ReturnBlock(result, loop)
-        head = self.emit(node, int(Op.LOOP_WHILE), 0)
+        head = self.emit(node, codes.LOOP_WHILE, 0)
         frame.loops.append(loop)
         self.statements(body)
         if not self.is_dead:
             self.const(node, None, result)
             self.leave(node, loop)
         frame.loops.pop()
-        self.emit(node, int(Op.LOOP_NEXT), head)
+        self.emit(node, codes.LOOP_NEXT, head)
         self.close_loop(head, loop)
         self.assigned = DEAD
         for mask in loop.exits:
@@ -251,7 +262,7 @@ class Inlining(Calls):
 
     def leave(self, node: ast.AST, loop: Loop) -> None:
         """BREAK out of a loop; what follows is unreachable."""
-        loop.breaks.append(self.emit(node, int(Op.BREAK), 0))
+        loop.breaks.append(self.emit(node, codes.BREAK, 0))
         loop.exits.append(self.assigned)
         self.assigned = DEAD
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any
 
@@ -60,11 +60,11 @@ class BoundMethod:
 class Frame:
     """One function being compiled: the program's own, or one that is inlined into it."""
 
-    __slots__ = ("column_known", "entry", "fn", "identity", "index", "loops", "names", "owner", "parent", "registers",
+    __slots__ = ("class_register", "entry", "fn", "identity", "index", "loops", "names", "owner", "parent", "registers",
                  "returns", "self_name", "source", "statics", "tree")
 
-    def __init__(self, source: FunctionSource, index: int, fn: FunctionType, names: Assigned, parent: Frame | None = None,
-                 owner: type | None = None, identity: object = None) -> None:
+    def __init__(self, source: FunctionSource, index: int, fn: FunctionType, names: Assigned,
+                 parent: Frame | None = None, owner: type | None = None, identity: object = None) -> None:
         self.tree: FunctionNode = source.node
         self.source, self.index, self.fn, self.names = source, index, fn, names
         self.parent = parent  # of a nested function: the frame that it was defined in
@@ -76,19 +76,16 @@ class Frame:
         self.returns: ReturnBlock | None = None
         self.entry = 0
         self.self_name = ""
-        self.column_known: dict[int, bool] = {}
+        self.class_register: Callable[[], int] | None = None  # of a class method: how to read its class at run time
 
     def place(self, node: ast.AST) -> tuple[int, int, int, int]:
         """(function index, 1-based line, 1-based column, end column) of a node, in characters of the original file."""
-        line = getattr(node, "lineno", 1) + self.source.line_shift
-        column = getattr(node, "col_offset", 0)
-        end = getattr(node, "end_col_offset", None)
-        if end is None or getattr(node, "end_lineno", None) != getattr(node, "lineno", None):
-            end = column + 1
-        plain = self.column_known.get(line)
-        if plain is None:
-            plain = self.column_known[line] = self.source.line_text(line).isascii()
-        if not plain:
+        source = self.source
+        own_line: int = node.lineno  # type: ignore[attr-defined]
+        line = own_line + source.line_shift
+        column: int = node.col_offset  # type: ignore[attr-defined]
+        end: int = node.end_col_offset if node.end_lineno == own_line else column + 1  # type: ignore[attr-defined]
+        if not source.is_ascii:
             data = self.source.line_text(line).encode()
             column = len(data[:column].decode(errors="replace"))
             end = len(data[:end].decode(errors="replace"))

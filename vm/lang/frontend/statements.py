@@ -12,7 +12,7 @@ import numpy as np
 
 from ....templates.registry import BY_NAME
 from ..bytecode import UNBOUND
-from ..opcodes import Op
+from . import codes
 from .emitter import DEAD
 from .expressions import _COMPARISONS, _MISSING, fold, is_jitted, is_static
 from .inline import Inlining
@@ -71,7 +71,7 @@ class Statements(Inlining):
                 register = self.frame.registers[name] = self.new_register()
             self.expr(value, register)
             return
-        if cls is ast.Tuple and value.__class__ is ast.Tuple \
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) \
                 and len(target.elts) == len(value.elts) \
                 and not any(e.__class__ is ast.Starred for e in (*target.elts, *value.elts)):
             self._assign_pairs(target.elts, value.elts, node)
@@ -95,7 +95,7 @@ class Statements(Inlining):
         for value in values:
             register = self.expr(value)
             if isinstance(value, ast.Name) and value.id in written:
-                register = self.value(value, int(Op.MOVE), -1, register)
+                register = self.value(value, codes.MOVE, -1, register)
             registers.append(register)
         for target, register in zip(targets, registers, strict=True):
             self.store(target, register, node)
@@ -108,7 +108,7 @@ class Statements(Inlining):
         elif cls is ast.Subscript:
             base = self.expr(target.value)  # type: ignore[attr-defined]
             index = self.index(target.slice)  # type: ignore[attr-defined]
-            self.emit(node, int(Op.STORE_TENSOR), base, index, register)
+            self.emit(node, codes.STORE_TENSOR, base, index, register)
         elif cls is ast.Tuple or cls is ast.List:
             self._unpack(target, register, node)
         elif cls is ast.Attribute:
@@ -138,7 +138,7 @@ class Statements(Inlining):
             else:
                 registers.append(self.new_register())
                 later.append((item, registers[-1]))
-        self.emit(node, int(Op.UNPACK), register, len(registers), *registers)
+        self.emit(node, codes.UNPACK, register, len(registers), *registers)
         for r in registers:
             self.assigned |= 1 << r
         for item, r in later:
@@ -151,17 +151,17 @@ class Statements(Inlining):
             self.read_local(self.frame, register)
             value = self.expr(node.value)
             self.kernels.add(kernel)
-            self.value(node, int(Op.INPLACE_TENSOR), register, register, value, kernel)
+            self.value(node, codes.INPLACE_TENSOR, register, register, value, kernel)
             return
         if target.__class__ is ast.Attribute:
             self.refuse("attribute-store", target)
         base = self.expr(target.value)  # type: ignore[union-attr]
         index = self.index(target.slice)  # type: ignore[union-attr]
-        item = self.value(target, int(Op.VIEW_TENSOR), -1, base, index)
+        item = self.value(target, codes.VIEW_TENSOR, -1, base, index)
         value = self.expr(node.value)
         self.kernels.add(kernel)
-        self.value(node, int(Op.INPLACE_TENSOR), item, item, value, kernel)
-        self.emit(node, int(Op.STORE_TENSOR), base, index, item)
+        self.value(node, codes.INPLACE_TENSOR, item, item, value, kernel)
+        self.emit(node, codes.STORE_TENSOR, base, index, item)
 
     def _delete(self, node: ast.Delete) -> None:
         for target in node.targets:
@@ -169,7 +169,7 @@ class Statements(Inlining):
                 self.refuse("delete", target)
             register = self.local(target)
             self.read_local(self.frame, register)
-            self.value(target, int(Op.LOAD_CONST), register, self.const_index(UNBOUND))
+            self.value(target, codes.LOAD_CONST, register, self.const_index(UNBOUND))
 
     # --- branches
 
@@ -179,7 +179,7 @@ class Statements(Inlining):
 
     def branch(self, test: ast.expr, then: Callable[[], None], orelse: Callable[[], None] | None) -> None:
         """Compile an if; a literal test takes its side."""
-        known = fold(test)
+        known = self.known(test)
         if known is not _MISSING:
             if known:
                 then()
@@ -196,7 +196,7 @@ class Statements(Inlining):
                 orelse()
             self.assigned &= after_then
             return
-        jump = self.emit(test, int(Op.JUMP), 0)
+        jump = self.emit(test, codes.JUMP, 0)
         self.patch(at)
         orelse()
         if len(self.code) == jump + 1:  # nothing to skip
@@ -216,7 +216,7 @@ class Statements(Inlining):
             return
         loop = Loop()
         loop.is_endless = known is not _MISSING
-        head = self.emit(node, int(Op.LOOP_WHILE), 0)
+        head = self.emit(node, codes.LOOP_WHILE, 0)
         tests: list[int] = []
         masks: list[int] = []
         if known is _MISSING:
@@ -238,9 +238,9 @@ class Statements(Inlining):
         if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.NotEq):
             a = self.expr(test.left)
             b = self.expr(test.comparators[0])
-            tests.append(self.emit(test, int(Op.LOOP_UNTIL_TENSOR_EQ), a, b, 0))
+            tests.append(self.emit(test, codes.LOOP_UNTIL_TENSOR_EQ, a, b, 0))
         else:
-            tests.append(self.emit(test, int(Op.LOOP_TEST), self.expr(test), 0))
+            tests.append(self.emit(test, codes.LOOP_TEST, self.expr(test), 0))
         masks.append(self.assigned)
 
     def _loop_body(self, head: int, loop: Loop, body: Callable[[], None], node: ast.AST) -> None:
@@ -250,7 +250,7 @@ class Statements(Inlining):
         self.frame.loops.pop()
         for at in loop.continues:
             self.patch(at)
-        self.emit(node, int(Op.LOOP_NEXT), head)
+        self.emit(node, codes.LOOP_NEXT, head)
         self.close_loop(head, loop)
 
     def _after_loop(self, node: ast.AST, loop: Loop) -> None:
@@ -264,7 +264,7 @@ class Statements(Inlining):
         if len(loop.exits) == loop.flagged_exits and loop.is_endless:
             self.leave(node, outer)
             return
-        at = self.emit(node, int(Op.IF_TRUE), block.flag, 0)
+        at = self.emit(node, codes.IF_TRUE, block.flag, 0)
         before = self.assigned
         self.leave(node, outer)
         self.patch(at)
@@ -283,10 +283,7 @@ class Statements(Inlining):
         if own_scope is not None:
             self._shadow(target, own_scope)
         before = self.assigned
-        if isinstance(target, ast.Name):
-            variable = self.local(target)
-        else:
-            variable = self.new_register()
+        variable = self.local(target) if isinstance(target, ast.Name) else self.new_register()
         head = self.emit(node, head_op, variable, *operands, 0)
         self.assigned |= 1 << variable
         loop = Loop()
@@ -301,28 +298,28 @@ class Statements(Inlining):
         self._after_loop(node, loop)
 
     def _iteration(self, iterable: ast.expr, rebound: Mapping[str, int]) -> tuple[int, list[int]]:
-        """(opcode, operands between variable and exit) of a for loop's head; operands that the body rebinds are copied."""
+        """(opcode, operands between variable and exit) of a for loop's head; what the body rebinds is copied."""
         if isinstance(iterable, ast.Call):
             called = self.static(iterable.func)
             if called is range:
-                return int(Op.LOOP_RANGE), self._steady(iterable.args, self.range_parts(iterable), rebound)
+                return codes.LOOP_RANGE, self._steady(iterable.args, self.range_parts(iterable), rebound)
             if called is reversed and len(iterable.args) == 1 and isinstance(iterable.args[0], ast.Call) \
                     and len(iterable.args[0].args) == 1 and not iterable.args[0].keywords \
                     and self.static(iterable.args[0].func) is range:
-                return int(Op.LOOP_RANGE), self._reversed_range(iterable.args[0])
+                return codes.LOOP_RANGE, self._reversed_range(iterable.args[0])
         if isinstance(iterable, ast.GeneratorExp):
             self.refuse("generator", iterable)
-        return int(Op.LOOP_EACH), self._steady([iterable], [self.expr(iterable)], rebound)
+        return codes.LOOP_EACH, self._steady([iterable], [self.expr(iterable)], rebound)
 
     def _reversed_range(self, node: ast.Call) -> list[int]:
         """start, stop, step of `reversed(range(n))`."""
         stop = self.expr(node.args[0])
-        start = self.value(node, int(Op.BINARY_SUB_TENSOR), -1, stop, self.const(node, 1))
+        start = self.value(node, codes.BINARY_SUB_TENSOR, -1, stop, self.const(node, 1))
         return [start, self.const(node, -1), self.const(node, -1)]
 
     def _steady(self, nodes: Sequence[ast.expr], registers: list[int], rebound: Mapping[str, int]) -> list[int]:
         changing = {self.frame.registers.get(n.id, -1) for n in nodes if isinstance(n, ast.Name) and n.id in rebound}
-        return [self.value(nodes[0], int(Op.MOVE), -1, r) if r in changing else r for r in registers]
+        return [self.value(nodes[0], codes.MOVE, -1, r) if r in changing else r for r in registers]
 
     def _shadow(self, target: ast.expr, saved: dict[str, int]) -> None:
         """Give the names of a comprehension's target registers of their own."""
@@ -335,7 +332,7 @@ class Statements(Inlining):
         self.leave(node, self.frame.loops[-1])
 
     def _continue(self, node: ast.Continue) -> None:
-        self.frame.loops[-1].continues.append(self.emit(node, int(Op.CONTINUE), 0))
+        self.frame.loops[-1].continues.append(self.emit(node, codes.CONTINUE, 0))
         self.assigned = DEAD
 
     # --- leaving
@@ -348,7 +345,7 @@ class Statements(Inlining):
         if block is None:
             register = self.const(node, None) if value is None else self.expr(value)
             if not self.is_dead:
-                self.emit(node, int(Op.RETURN), register)
+                self.emit(node, codes.RETURN, register)
             self.assigned = DEAD
             return
         if value is None:
@@ -361,10 +358,10 @@ class Statements(Inlining):
         if innermost is not block.loop:
             if block.flag < 0:
                 block.flag = self.new_register()
-                self.insert(self.frame.entry, 0x8000, node, self.frame, int(Op.LOAD_CONST), block.flag,
+                self.insert(self.frame.entry, 0x8000, node, self.frame, codes.LOAD_CONST, block.flag,
                             self.const_index(False))
                 # no analysis sees that the flag is set only where the result is
-                self.insert(self.frame.entry, 0x8001, node, self.frame, int(Op.LOAD_CONST), block.result,
+                self.insert(self.frame.entry, 0x8001, node, self.frame, codes.LOAD_CONST, block.result,
                             self.const_index(UNBOUND))
             self.const(node, True, block.flag)
             innermost.flagged = True
@@ -373,8 +370,8 @@ class Statements(Inlining):
 
     def _raise(self, node: ast.Raise) -> None:
         error = node.exc
-        if error is None or node.cause is not None and not (
-                isinstance(node.cause, ast.Constant) and node.cause.value is None):
+        if error is None or (node.cause is not None and not (
+                isinstance(node.cause, ast.Constant) and node.cause.value is None)):
             self.refuse("raise", node)
         arguments: list[ast.expr] = []
         if isinstance(error, ast.Call):
@@ -389,7 +386,7 @@ class Statements(Inlining):
         if arguments:
             operands.append(self.text(arguments[0]))
         register = self.kernel(node, BY_NAME["py.raise"].id, operands)
-        self.emit(node, int(Op.RETURN), register)  # never reached: the kernel raises
+        self.emit(node, codes.RETURN, register)  # never reached: the kernel raises
         self.assigned = DEAD
 
     def text(self, node: ast.expr) -> int:
@@ -404,7 +401,7 @@ class Statements(Inlining):
             spec = self.text(part.format_spec) if part.format_spec is not None else self.const(part, "")
             conversion = self.const(part, chr(part.conversion) if part.conversion > 0 else "")
             parts.append(self.kernel(part, BY_NAME["py.format"].id, [self.expr(part.value), spec, conversion]))
-        packed = self.value(node, int(Op.BUILD), -1, 0, len(parts), *parts)
+        packed = self.value(node, codes.BUILD, -1, 0, len(parts), *parts)
         return self.kernel(node, BY_NAME["py.text"].id, [packed])
 
     def _assert(self, node: ast.Assert) -> None:
@@ -413,7 +410,7 @@ class Statements(Inlining):
             if node.msg is not None:
                 operands.append(self.text(node.msg))
             register = self.kernel(node, BY_NAME["py.raise"].id, operands)
-            self.emit(node, int(Op.RETURN), register)
+            self.emit(node, codes.RETURN, register)
             self.assigned = DEAD
 
         failed = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)

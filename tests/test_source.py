@@ -1,0 +1,226 @@
+"""Source digests: formatting does not change them, meaning does; text alone gives the same as a live function."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import linecache
+import shutil
+import subprocess
+import textwrap
+
+import pytest
+
+from prebake.vm.errors import UnsupportedError
+from prebake.vm.lang.source import (
+    function_digest,
+    function_digests,
+    literal_constants,
+    load_source,
+    module_name,
+    normal_form,
+)
+
+PLAIN = '''
+SCALE = 2.0
+SHAPE = (1,
+         2)
+COMPUTED = SCALE * 2
+
+
+def f(x, y=1):
+    """Doc."""
+    # comment
+    z = (x + y) * SCALE
+    return z.reshape(SHAPE) + COMPUTED
+'''
+
+REFORMATTED = '''
+SCALE = 2.0  # other comment
+SHAPE = (1, 2)
+COMPUTED = SCALE * 2
+@some.decorator(option=1)
+def f( x: int,
+       y = 1 ) -> int :
+    z=((x+y)*SCALE)
+
+    return (z.reshape(
+        SHAPE)
+        + COMPUTED)
+'''
+
+
+def load(tmp_path, text, name="source_module"):
+    """A module from a text."""
+    file = tmp_path / f"{name}.py"
+    file.write_text(textwrap.dedent(text), encoding="utf-8")
+    linecache.checkcache(str(file))
+    spec = importlib.util.spec_from_file_location(name, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module, file.read_text(encoding="utf-8")
+
+
+def test_formatting_comments_docstrings_decorators_annotations_do_not_count():
+    assert function_digest(PLAIN, "f") == function_digest(REFORMATTED, "f")
+
+
+@pytest.mark.parametrize("old, new", [
+    ("x + y", "x - y"), ("y=1", "y=1.0"), ("y=1", "y=True"), ("SCALE = 2.0", "SCALE = 3.0"), ("         2)", "         3)"),
+    ("z.reshape", "z.resize"), ("def f(x, y", "def f(x, *, y"),
+])
+def test_meaning_counts(old, new):
+    assert old in PLAIN
+    assert function_digest(PLAIN, "f") != function_digest(PLAIN.replace(old, new), "f")
+
+
+def test_computed_and_unnamed_constants_do_not_count():
+    assert function_digest(PLAIN, "f") == function_digest(PLAIN.replace("SCALE * 2", "SCALE * 4"), "f")
+    assert function_digest(PLAIN, "f") == function_digest("OTHER = 5\n" + PLAIN, "f")
+
+
+def test_literal_constants_are_the_last_assignment_of_the_module():
+    text = "A = 1\nB: float = -2.5\nC = [1]\nD = 'x'\nA = 3\nE = (1, (2, None))\nF = A\nA == 2\ndef f():\n" \
+           "    return A, B, C, D, E, F\n    A_ = 1\n"
+    node = ast.parse(text).body[-1]
+    assert literal_constants(node, text) == {"A": 3, "B": -2.5, "D": "x", "E": (1, (2, None))}
+
+
+MANY = '''
+import functools
+LIMIT = 3
+
+def plain(x):
+    return x + LIMIT
+
+@functools.lru_cache(
+    maxsize=None)
+def decorated(x):
+
+    if x:
+        return 1
+    """a string
+at column 0"""
+    return 2
+
+class A:
+    class B:
+        def method(self, x):
+            text = """
+not indented
+"""
+            return x
+
+        @staticmethod
+        def fixed(x):
+            return x * 2
+
+    @property
+    def value(self):
+        return 1
+
+def outer(n):
+    def inner(x):
+        return x * n
+    return inner
+
+def ends_dead(x):
+    return x
+    x = 5
+    return x
+
+square = lambda x: x * x
+pair = (lambda x: x + 1, lambda x: x + 2)
+call = dict(key=lambda x:
+            x + 3)
+
+if LIMIT > 2:
+    def either(x):
+        return 1
+else:
+    def either(x):
+        return 2
+'''
+
+
+def test_live_functions_and_text_agree(tmp_path):
+    module, text = load(tmp_path, MANY)
+    live = [module.plain, module.decorated.__wrapped__, module.A.B.method, module.A.B.fixed, module.A.value.fget,
+            module.outer, module.outer(2), module.ends_dead]
+    for fn in live:
+        source = load_source(fn)
+        assert source.digest == function_digest(text, fn.__qualname__), fn.__qualname__
+        assert source.lines[0] == text.splitlines()[source.first_line - 1]
+        assert source.module == "source_module" and source.file == "source_module.py"
+    for fn in (module.square, *module.pair, module.call["key"]):
+        assert load_source(fn).digest in function_digests(text, "<lambda>")
+    assert ast.unparse(load_source(module.pair[1]).node) == "lambda x: x + 2"
+    assert load_source(module.either).digest in function_digests(text, "either")
+    assert len(set(function_digests(text, "either"))) == 2
+
+
+def test_lines_hold_the_whole_function(tmp_path):
+    module, _ = load(tmp_path, MANY)
+    assert load_source(module.decorated.__wrapped__).lines[-1] == "    return 2"
+    assert load_source(module.ends_dead).lines[-1] == "    return x"
+    assert len(load_source(module.ends_dead).lines) == 4
+    assert load_source(module.A.B.method).lines[-1].strip() == "return x"
+
+
+def test_positions_are_those_of_the_file(tmp_path):
+    module, text = load(tmp_path, MANY)
+    source = load_source(module.A.B.method)
+    returns = [n for n in ast.walk(source.node) if isinstance(n, ast.Return)]
+    line = text.splitlines()[returns[0].lineno + source.line_shift - 1]
+    assert line[returns[0].col_offset:] == "return x"
+
+
+def test_unknown_names_are_lookup_errors():
+    with pytest.raises(LookupError):
+        function_digest(PLAIN, "g")
+    assert function_digests(PLAIN, "f.<locals>.g") == ()
+
+
+def test_edited_files_are_refused(tmp_path):
+    module, _ = load(tmp_path, "def f(x):\n    return x\n", "edited_module")
+    (tmp_path / "edited_module.py").write_text("def g(y, z):\n    return y\n")
+    linecache.checkcache(str(tmp_path / "edited_module.py"))
+    with pytest.raises(UnsupportedError, match="edited after it was imported"):
+        load_source(module.f)
+
+
+def test_functions_of_a_script_carry_its_stem(tmp_path):
+    module, _ = load(tmp_path, "def f(x):\n    return x\n", "a_script")
+    module.f.__module__ = "__main__"
+    assert module_name(module.f) == "a_script"
+
+
+def test_normal_form_is_written_out():
+    node = ast.parse("def f(a, b=2):\n    'doc'\n    return -a[b:]\n").body[0]
+    assert normal_form(node) == (
+        "(FunctionDef 'f'(arguments[][(arg 'a')(arg 'b')] None[][] None[(Constant 2)])"
+        "[(Return(UnaryOp(USub)(Subscript(Name 'a')(Slice(Name 'b') None None))))])")
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_digests_are_equal_on_other_pythons(version, tmp_path):
+    python = shutil.which(f"python{version}")
+    program = "import sys\n" \
+              "from prebake.vm.lang.source import function_digest\n" \
+              "print(function_digest(open(sys.argv[1]).read(), sys.argv[2]))\n"
+    if python is None:
+        pytest.skip(f"no python{version} here")
+    import prebake.vm.lang.source as here
+
+    root = here.__file__.split("/prebake/")[0]
+    file = tmp_path / "text.py"
+    file.write_text(MANY + PLAIN + "def g(x):\n    raise ValueError(f'{x!r:>{3}} {x=} a{{b}}')\n")
+    for name in ("f", "A.B.method", "g"):
+        done = subprocess.run([python, "-c", program, str(file), name], capture_output=True, text=True,
+                              env={"PYTHONPATH": root, "PATH": "/usr/bin"}, cwd=tmp_path)
+        if "No module named 'numpy'" in done.stderr:
+            pytest.skip(f"python{version} has no NumPy")
+        if done.returncode and ("not installed" in done.stderr or "command not found" in done.stderr):
+            pytest.skip(done.stderr.strip().splitlines()[0])
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == function_digest(file.read_text(), name)
