@@ -531,6 +531,9 @@ def _option_schemas() -> dict[str, object]:
 
 # --- writing --------------------------------------------------------------------------------------------------------
 
+_LONGEST = 110  # characters of a line; longer mappings stand one item a line
+
+
 def dump_buckets(config: BucketsFile, notes: Mapping[str, Sequence[str]] | None = None) -> str:
     """The file's text, deterministic. notes: qualified name (or "") -> lines that prebake says itself, marked `#:`."""
     notes = notes or {}
@@ -542,9 +545,10 @@ def dump_buckets(config: BucketsFile, notes: Mapping[str, Sequence[str]] | None 
         lines += [f"  # {text}".rstrip() for text in function.comments]
         lines.append(f"  {_quoted(function.qualname)}:")
         if function.symbols:
-            items = (f"{name}: {_quoted(symbols[0]) if len(symbols) == 1 else _flow(list(symbols))}"
-                     for name, symbols in function.symbols.items())
-            lines.append("    symbols: {" + ", ".join(items) + "}")
+            items = [f"{name}: {_quoted(symbols[0]) if len(symbols) == 1 else _flow(list(symbols))}"
+                     for name, symbols in function.symbols.items()]
+            line = "    symbols: {" + ", ".join(items) + "}"
+            lines += [line] if len(line) <= _LONGEST else ["    symbols:", *(f"      {item}" for item in items)]
         if function.options:
             lines.append("    options: " + _flow(dict(function.options)))
         lines.append("    buckets:" if function.buckets else "    buckets: []")

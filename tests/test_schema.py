@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from importlib import resources
+from pathlib import Path
 
 import pytest
 from prebake.pgo.schema import (
     UNBOUNDED,
     Bucket,
+    BucketsFile,
     FunctionBuckets,
     RecordedSignature,
     Recordings,
@@ -60,6 +62,16 @@ def test_our_own_notes_are_not_taken_for_the_readers():
     text = dump_buckets(parse_buckets(GOOD), {"": ["written by us"], "models.risk:score": ["12 calls"]})
     assert "#: written by us" in text and "  #: 12 calls" in text
     assert dump_buckets(parse_buckets(text)) == GOOD
+
+
+
+
+def test_long_symbols_stand_one_a_line_and_read_back():
+    symbols = {f"s{i}": (f"self.layers[{i}].w.shape[0]", f"self.layers[{i}].w.shape[1]") for i in range(4)}
+    config = BucketsFile(Path("b.yaml"), (FunctionBuckets("m:f", symbols, {}, (Bucket({"s0": (1, 2)}),)),))
+    text = dump_buckets(config)
+    assert max(map(len, text.splitlines())) <= 110
+    assert parse_buckets(text).functions[0].symbols == symbols
 
 
 HEAD = 'version: 1\nfunctions:\n  "m:f":\n'
