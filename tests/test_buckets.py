@@ -7,6 +7,7 @@ import random
 
 import profile_helpers as made
 import pytest
+
 from prebake.pgo.buckets import (
     Candidate,
     Group,

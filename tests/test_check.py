@@ -7,6 +7,7 @@ import shutil
 
 import profile_helpers as made
 import pytest
+
 from prebake.pgo import api
 from prebake.pgo.check import check_bundle, parse_share
 from prebake.pgo.cli import FINDING, FINE, main

@@ -8,6 +8,7 @@ import sys
 
 import profile_helpers as made
 import pytest
+
 from prebake.pgo.cli import FINDING, FINE, USAGE, main
 
 SERVICE = """

@@ -9,6 +9,7 @@ import profile_helpers as made
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from prebake.pgo.profile import (
     Profile,
     compare_profiles,

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import profile_helpers as made
 import pytest
+
 from prebake.pgo import svg
 from prebake.pgo.planning import plan
 from prebake.pgo.report import render_report

@@ -7,6 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+
 from prebake.pgo.schema import (
     UNBOUNDED,
     Bucket,
