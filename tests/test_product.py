@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import mmap
 import os
 import platform
 import shutil
 import subprocess
+import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -26,6 +29,7 @@ void pack(int32_t dtype, int64_t k, int64_t n, const char *src, int64_t rs, int6
 }
 const char *layout(void) { return PB_PACK_LAYOUT; }
 """
+Dtype: TypeAlias = "type[np.float32] | type[np.float64]"
 I64 = ctypes.c_int64
 I64P = ctypes.POINTER(I64)
 
@@ -57,6 +61,7 @@ class Library:
     """The product compiled for one level."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self.c = ctypes.CDLL(str(path))
         self.c.pack_bytes.restype = I64
         self.c.pack_bytes.argtypes = [ctypes.c_int32, I64, I64]
@@ -114,7 +119,7 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     yield Library(target)
 
 
-def laid_out(rng: np.random.Generator, shape: tuple[int, ...], dtype: type, layout: str) -> np.ndarray:
+def laid_out(rng: np.random.Generator, shape: tuple[int, ...], dtype: Dtype, layout: str) -> np.ndarray:
     """Random (..., rows, columns) in a memory layout: c, f, rows, columns (every second), reversed, broadcast."""
     *batch, rows, cols = shape
     if layout == "f":
@@ -170,7 +175,7 @@ DTYPES = (np.float32, np.float64)
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_remainder(library: Library, dtype: type, packed: bool) -> None:
+def test_every_remainder(library: Library, dtype: Dtype, packed: bool) -> None:
     """All row counts to past two tiles, all column remainders, k of 1 and around the vector width."""
     rng = np.random.default_rng(1)
     rows = (*range(1, 15), 24, 25, 27)
@@ -181,7 +186,7 @@ def test_every_remainder(library: Library, dtype: type, packed: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_layouts(library: Library, dtype: type) -> None:
+def test_layouts(library: Library, dtype: Dtype) -> None:
     """Every pair of operand layouts, with each layout of the result in turn, packed and not."""
     rng = np.random.default_rng(2)
     layouts = ("c", "f", "rows", "columns", "reversed", "broadcast")
@@ -197,7 +202,7 @@ def test_layouts(library: Library, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_long_k_is_blocked(library: Library, dtype: type) -> None:
+def test_long_k_is_blocked(library: Library, dtype: Dtype) -> None:
     """Several blocks of k, with tails, through every way to read b."""
     rng = np.random.default_rng(3)
     for m, n, k in ((1, 40, 5000), (7, 21, 4097), (30, 37, 2500), (30, 64, 1025), (13, 3, 9000), (3, 3, 70000)):
@@ -209,7 +214,7 @@ def test_long_k_is_blocked(library: Library, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_many_rows(library: Library, dtype: type) -> None:
+def test_many_rows(library: Library, dtype: Dtype) -> None:
     """Row blocks: more rows than the copy of a left operand holds."""
     rng = np.random.default_rng(4)
     for left, right in itertools.product("cf", "cf"):
@@ -218,7 +223,7 @@ def test_many_rows(library: Library, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_batches(library: Library, dtype: type) -> None:
+def test_batches(library: Library, dtype: Dtype) -> None:
     """Broadcast batch axes on either side, axes that fold into rows and axes that do not."""
     rng = np.random.default_rng(5)
     cases = [((3,), (3,)), ((3,), ()), ((), (3,)), ((2, 3), (3,)), ((2, 1), (1, 3)), ((4, 1, 2), (3, 1)), ((1,), (1,)),
@@ -234,7 +239,7 @@ def test_batches(library: Library, dtype: type) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("packed", [False, True])
-def test_empty(library: Library, dtype: type, packed: bool) -> None:
+def test_empty(library: Library, dtype: Dtype, packed: bool) -> None:
     """m, n or k of 0: nothing written, or act(bias), or zeros."""
     for m, n, k in itertools.product((0, 1, 7), (0, 1, 3, 20), (0, 1, 5)):
         a, b = np.ones((m, k), dtype), np.ones((k, n), dtype)
@@ -246,7 +251,7 @@ def test_empty(library: Library, dtype: type, packed: bool) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_special_values(library: Library, dtype: type) -> None:
+def test_special_values(library: Library, dtype: Dtype) -> None:
     """NaN survives relu and stays in its own row and column; infinities are not spread by padding or by tails."""
     for m, n, k in ((1, 1, 9), (5, 3, 11), (7, 19, 6), (13, 40, 33), (2, 70, 3)):
         for packed in (False, True):
@@ -261,7 +266,7 @@ def test_special_values(library: Library, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_rows_do_not_depend_on_the_batch(library: Library, dtype: type) -> None:
+def test_rows_do_not_depend_on_the_batch(library: Library, dtype: Dtype) -> None:
     """A row's result is the same bits alone and among others, packed and not."""
     rng = np.random.default_rng(6)
     for n, k in ((512, 128), (1, 64), (3, 100), (70, 300), (37, 2500)):
@@ -274,6 +279,47 @@ def test_rows_do_not_depend_on_the_batch(library: Library, dtype: type) -> None:
                 library.product(a[:m], b, part, packed=packed)
                 if n > 4 or packed:
                     assert np.array_equal(part, whole[:m]), (n, k, m, packed)
+
+
+PAGE = mmap.PAGESIZE
+
+
+def before_a_wall(values: np.ndarray) -> np.ndarray:
+    """A copy of a 2-D array, C-ordered, whose last byte is the last of a page: the next page may not be touched."""
+    whole = mmap.mmap(-1, (values.nbytes // PAGE + 2) * PAGE)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(whole))
+    end = len(whole) - PAGE
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mprotect(ctypes.c_void_p(address + end), ctypes.c_size_t(PAGE), 0) == 0
+    copy = np.frombuffer(whole, values.dtype, values.size, end - values.nbytes).reshape(values.shape)
+    copy[...] = values
+    return copy
+
+
+def check_walls(path: str) -> None:
+    """Products whose operands end at a wall, in every layout (run in a process of its own: a fault is a signal)."""
+    library = Library(Path(path))
+    rng = np.random.default_rng(7)
+    shapes = ((1, 1, 7), (1, 600, 130), (2, 21, 5), (3, 40, 17), (5, 7, 9), (7, 2, 33), (13, 35, 100), (30, 37, 300),
+              (530, 45, 150))
+    for dtype, (m, n, k) in itertools.product(DTYPES, shapes):
+        bias = before_a_wall(np.ones((1, n), dtype))[0]
+        for left, right in itertools.product((False, True), repeat=2):
+            a = before_a_wall(rng.standard_normal((k, m) if left else (m, k)).astype(dtype))
+            b = before_a_wall(rng.standard_normal((n, k) if right else (k, n)).astype(dtype))
+            a, b = a.T if left else a, b.T if right else b
+            for packed in (False, True):
+                c = before_a_wall(np.zeros((m, n), dtype))
+                library.product(a, b, c, bias, False, packed)
+                assert np.allclose(c, a @ b + 1, rtol=1e-3, atol=1e-3)
+
+
+def test_nothing_is_read_behind_the_operands(library: Library) -> None:
+    """Operands and result end where their page ends: vector loads and stores stay inside."""
+    program = "import sys; sys.path.insert(0, sys.argv[1]); import test_product; test_product.check_walls(sys.argv[2])"
+    done = subprocess.run([sys.executable, "-c", program, str(Path(__file__).parent), str(library.path)], timeout=300,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, (done.returncode, done.stderr)
 
 
 def test_layout_names_the_panels(library: Library) -> None:

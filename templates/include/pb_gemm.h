@@ -239,8 +239,8 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
             t.a_rs = g->a_rs;
             t.a_cs = g->a_cs;
             if (w.copy_a && g->a_cs == PBP_SIZE) { /* rows stay rows, off each other's cache sets */
-                const int64_t row = t.k * PBP_SIZE + 64;
-                for (int64_t r = 0; r < m; r++) memcpy(pb_scratch.a + r * row, t.a + r * g->a_rs, (size_t)row);
+                const int64_t bytes = t.k * PBP_SIZE, row = bytes + 64;
+                for (int64_t r = 0; r < m; r++) memcpy(pb_scratch.a + r * row, t.a + r * g->a_rs, (size_t)bytes);
                 t.a = pb_scratch.a;
                 t.a_rs = row;
             } else if (w.copy_a) {

@@ -12,6 +12,14 @@
 #include <stdint.h>
 #include <string.h>
 
+/* A library that needs one dtype alone saves half of the compile time by defining the other as 0. */
+#ifndef PB_PRODUCT_F32
+#define PB_PRODUCT_F32 1
+#endif
+#ifndef PB_PRODUCT_F64
+#define PB_PRODUCT_F64 1
+#endif
+
 #ifndef PB_VECTOR_BYTES
 #if defined(__AVX512F__)
 #define PB_VECTOR_BYTES 64
@@ -133,6 +141,7 @@ typedef struct {
 PBP_INLINE int64_t pb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 PBP_INLINE int64_t pb_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+#if PB_PRODUCT_F32
 #define PBP_REAL float
 #define PBP_BITS int32_t
 #define PBP_NAME(x) pbp_##x##_f32
@@ -146,7 +155,9 @@ PBP_INLINE int64_t pb_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 #undef PBP_NAME
 #undef PBP_LANES
 #undef PBP_IS_F32
+#endif
 
+#if PB_PRODUCT_F64
 #define PBP_REAL double
 #define PBP_BITS int64_t
 #define PBP_NAME(x) pbp_##x##_f64
@@ -160,19 +171,25 @@ PBP_INLINE int64_t pb_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 #undef PBP_NAME
 #undef PBP_LANES
 #undef PBP_IS_F32
+#endif
+
+#if PB_PRODUCT_F32 && PB_PRODUCT_F64
+#define PBP_BY_DTYPE(dtype, name) ((dtype) ? pbp_##name##_f64 : pbp_##name##_f32)
+#elif PB_PRODUCT_F32
+#define PBP_BY_DTYPE(dtype, name) ((void)(dtype), pbp_##name##_f32)
+#else
+#define PBP_BY_DTYPE(dtype, name) ((void)(dtype), pbp_##name##_f64)
+#endif
 
 /* Bytes that pb_pack writes for a (k, n) operand. */
 PBP_FUNCTION int64_t pb_pack_bytes(int32_t dtype, int64_t k, int64_t n) {
-    return dtype ? pbp_pack_bytes_f64(k, n) : pbp_pack_bytes_f32(k, n);
+    return PBP_BY_DTYPE(dtype, pack_bytes)(k, n);
 }
 
 /* Write (k, n) of any strides into this level's panels. */
 PBP_FUNCTION void pb_pack(int32_t dtype, int64_t k, int64_t n, const char *src, int64_t row_stride_bytes,
-                         int64_t col_stride_bytes, void *dst) {
-    if (dtype)
-        pbp_pack_f64(k, n, src, row_stride_bytes, col_stride_bytes, (char *)dst);
-    else
-        pbp_pack_f32(k, n, src, row_stride_bytes, col_stride_bytes, (char *)dst);
+                          int64_t col_stride_bytes, void *dst) {
+    PBP_BY_DTYPE(dtype, pack)(k, n, src, row_stride_bytes, col_stride_bytes, (char *)dst);
 }
 
 PBP_FUNCTION void pb_product(const pb_product_args *p) {
@@ -203,7 +220,7 @@ PBP_FUNCTION void pb_product(const pb_product_args *p) {
         }
         nbatch--;
     }
-    void (*run)(const pb_gemm *) = p->dtype ? pbp_gemm_f64 : pbp_gemm_f32;
+    void (*run)(const pb_gemm *) = PBP_BY_DTYPE(p->dtype, gemm);
     for (;;) {
         int i = nbatch - 1;
         run(&g);
