@@ -13,7 +13,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import pytest
@@ -37,7 +37,8 @@ I64P = ctypes.POINTER(I64)
 class Args(ctypes.Structure):
     """pb_product_args."""
 
-    _fields_ = [(name, ctypes.c_int32) for name in ("dtype", "nbatch", "act", "has_pack")] + [
+    _fields_: ClassVar = [
+        *((name, ctypes.c_int32) for name in ("dtype", "nbatch", "act", "has_pack")),
         ("m", I64), ("n", I64), ("k", I64), ("batch", I64P),
         ("a", ctypes.c_void_p), ("a_rs", I64), ("a_cs", I64), ("a_bs", I64P),
         ("b", ctypes.c_void_p), ("b_rs", I64), ("b_cs", I64), ("b_bs", I64P),

@@ -85,6 +85,9 @@ typedef struct {
     int64_t bias_s;
 } pb_product_args;
 
+/* PB_PRODUCT_ARGS_ONLY: the arguments and the layout's name alone, for code that calls a product compiled elsewhere. */
+#ifndef PB_PRODUCT_ARGS_ONLY
+
 #define PBP_INLINE static inline __attribute__((always_inline, unused))
 #define PBP_FUNCTION static __attribute__((unused))
 #define PBP_NOINLINE static __attribute__((noinline, unused))
@@ -239,4 +242,5 @@ PBP_FUNCTION void pb_product(const pb_product_args *p) {
         if (i < 0) return;
     }
 }
+#endif /* PB_PRODUCT_ARGS_ONLY */
 #endif
