@@ -187,7 +187,7 @@ typedef struct {
     uint8_t *is_reduced;
     int64_t rest;             /* elements of the first group for each element of the chunked axis */
     char *buffer[2];
-    int complete;
+    int complete, is_single;  /* is_single: one accumulator */
 } pb_groups;
 
 static const char *pb_reduce_tile(const pb_groups *g, int32_t reduction, int32_t dtype, const char *x, int64_t r) {
@@ -392,7 +392,7 @@ static void pb_bind_outs(pb_nest *z, pb_pool *pool, pb_groups *g, int32_t t, int
         if (w[0] != PB_R_store) {
             out->act = PB_OUT_REDUCE;
             slot->splat |= slot->scalar;
-            if (!g->complete) out->acc = pb_take(pool, n_acc * 8);
+            if (!g->complete) out->acc = pb_take(pool, (n_acc + 1) * 8);
         } else if (w[6] >= 0 || w[9] > 0) {
             out->act = PB_OUT_INDEXED;
             slot->splat |= slot->scalar;
@@ -479,7 +479,8 @@ static int pb_run_out(const pb_nest *z, pb_out *out, pb_groups *g, int64_t n, in
             pb_walk(store, 1, out->x->p, (char *)x, made, k, g->kept_n, kept_s);
         } else {
             int32_t wide = w[0] == PB_R_sum && dtype == PB_N_f32 ? 8 : item;
-            pb_folds[w[0]][dtype](out->acc + acc_at * wide, x, kept);
+            if (g->is_single && w[0] == PB_R_sum && dtype == PB_N_f64) pb_fold_exactly(out->acc, x);
+            else pb_folds[w[0]][dtype](out->acc + acc_at * wide, x, kept);
         }
     }
     }
@@ -500,10 +501,11 @@ static void pb_flush(const pb_nest *z, pb_out *out, int32_t a, int64_t n_acc) {
             memcpy(from + i * 4, &x, 4);
         }
     }
+    if (n_acc == 1 && w[0] == PB_R_sum && w[2] == PB_N_f64) ((pb_f64 *)from)[0] += ((pb_f64 *)from)[1];
     for (int32_t j = a + 1; j < z->d; j++)
         if (!z->red[j]) n[k] = z->e[j], s[k++] = out->x->s[j];
     pb_walk(pb_stores[out->x->memory], 1, out->x->p, from, item, k, n, s);
-    pb_fill_identity(w[0], w[2], out->acc, n_acc);
+    pb_fill_identity(w[0], w[2], out->acc, n_acc + 1);
 }
 
 static int pb_nest_box(pb_nest *z) {
@@ -535,7 +537,8 @@ static int pb_nest_box(pb_nest *z) {
     pb_operand *acc = &z->x[h->n_operands];
     int64_t pos[d], tile_n[d], size[d + 1], kept_n[d + 1];
     uint8_t is_reduced[d + 1];
-    pb_groups g = {.size = size, .kept_n = kept_n, .is_reduced = is_reduced, .rest = 1, .complete = complete};
+    pb_groups g = {.size = size, .kept_n = kept_n, .is_reduced = is_reduced, .rest = 1, .complete = complete,
+                   .is_single = n_acc == 1};
     acc->p = NULL;
     int64_t acc_stride = 1;
     for (int32_t j = d - 1; j >= 0; j--) {
@@ -573,7 +576,7 @@ static int pb_nest_box(pb_nest *z) {
     pb_bind_outs(z, &pool, &g, t, chunk, inner, n_acc);
     if (!complete)
         for (int32_t k = 0; k < h->n_out; k++)
-            if (z->out[k].act == PB_OUT_REDUCE) pb_fill_identity(z->out[k].w[0], z->out[k].w[2], z->out[k].acc, n_acc);
+            if (z->out[k].act == PB_OUT_REDUCE) pb_fill_identity(z->out[k].w[0], z->out[k].w[2], z->out[k].acc, n_acc + 1);
 
     int fresh = 1; /* fixed scalars are splat once */
     for (int64_t r = chunk;;) {

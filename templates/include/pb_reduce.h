@@ -40,7 +40,7 @@ typedef void (*pb_fold_fn)(char *acc, const char *x, int64_t n);
 #define PB_VMIN(T, a, b) PB_VPICK(T, a, b, <)
 
 /* One row of floats: four vectors in flight, then one, then single elements. */
-#define PB_FLOAT_ROWS(name, op, T, VOP)                                                                                 \
+#define PB_FLOAT_ROW(name, op, T, VOP)                                                                                 \
     PB_INLINE pb_##T pb_row_##name##_##T(const pb_##T *x, int64_t n) {                                                  \
         enum { L = PB_VECTOR_BYTES / sizeof(pb_##T) };                                                                  \
         int64_t i = 0;                                                                                                  \
@@ -68,8 +68,7 @@ typedef void (*pb_fold_fn)(char *acc, const char *x, int64_t n);
         }                                                                                                               \
         for (; i < n; i++) total = pb_##op##_##T(total, x[i]);                                                          \
         return total;                                                                                                   \
-    }                                                                                                                   \
-    PB_ROWS(name, op, T)
+    }
 
 #define PB_INT_ROWS(name, op, T)                                                                                        \
     PB_INLINE pb_##T pb_row_##name##_##T(const pb_##T *x, int64_t n) {                                                  \
@@ -118,10 +117,35 @@ typedef void (*pb_fold_fn)(char *acc, const char *x, int64_t n);
         PB_VECTOR for (int64_t k = 0; k < n; k++) acc[k] = pb_##op##_##A(acc[k], x[k]);                                 \
     }
 
-PB_FLOAT_ROWS(sum, add, f32, PB_VADD) PB_FLOAT_ROWS(sum, add, f64, PB_VADD)
-PB_FLOAT_ROWS(prod, mul, f32, PB_VMUL) PB_FLOAT_ROWS(prod, mul, f64, PB_VMUL)
-PB_FLOAT_ROWS(max, maximum, f32, PB_VMAX) PB_FLOAT_ROWS(max, maximum, f64, PB_VMAX)
-PB_FLOAT_ROWS(min, minimum, f32, PB_VMIN) PB_FLOAT_ROWS(min, minimum, f64, PB_VMIN)
+PB_FLOAT_ROW(lanes, add, f32, PB_VADD) PB_FLOAT_ROW(lanes, add, f64, PB_VADD)
+
+/* A lane adds 16 elements at most before it meets the others; f32 goes on in f64, f64 with what each addition lost. */
+PB_INLINE pb_f32 pb_row_sum_f32(const pb_f32 *x, int64_t n) {
+    enum { CHUNK = 16 * PB_VECTOR_BYTES };
+    pb_f64 total = 0;
+    if (n <= CHUNK) return pb_row_lanes_f32(x, n);
+    for (int64_t i = 0; i < n; i += CHUNK) total += pb_row_lanes_f32(x + i, n - i < CHUNK ? n - i : CHUNK);
+    return (pb_f32)total;
+}
+
+/* total += x; what the rounding lost goes to *lost */
+PB_INLINE pb_f64 pb_add_exactly(pb_f64 total, pb_f64 x, pb_f64 *lost) {
+    pb_f64 sum = total + x, back = sum - total, error = (total - (sum - back)) + (x - back);
+    *lost += error == error ? error : 0; /* infinities leave nothing behind */
+    return sum;
+}
+
+PB_INLINE pb_f64 pb_row_sum_f64(const pb_f64 *x, int64_t n) {
+    enum { CHUNK = 8 * PB_VECTOR_BYTES };
+    pb_f64 total = 0, lost = 0;
+    if (n <= CHUNK) return pb_row_lanes_f64(x, n);
+    for (int64_t i = 0; i < n; i += CHUNK) total = pb_add_exactly(total, pb_row_lanes_f64(x + i, n - i < CHUNK ? n - i : CHUNK), &lost);
+    return total + lost;
+}
+PB_ROWS(sum, add, f32) PB_ROWS(sum, add, f64)
+PB_FLOAT_ROW(prod, mul, f32, PB_VMUL) PB_FLOAT_ROW(prod, mul, f64, PB_VMUL) PB_ROWS(prod, mul, f32) PB_ROWS(prod, mul, f64)
+PB_FLOAT_ROW(max, maximum, f32, PB_VMAX) PB_FLOAT_ROW(max, maximum, f64, PB_VMAX) PB_ROWS(max, maximum, f32) PB_ROWS(max, maximum, f64)
+PB_FLOAT_ROW(min, minimum, f32, PB_VMIN) PB_FLOAT_ROW(min, minimum, f64, PB_VMIN) PB_ROWS(min, minimum, f32) PB_ROWS(min, minimum, f64)
 PB_INT_ROWS(sum, add, i32) PB_INT_ROWS(sum, add, i64) PB_INT_ROWS(prod, mul, i32) PB_INT_ROWS(prod, mul, i64)
 PB_INT_ROWS(max, maximum, i32) PB_INT_ROWS(max, maximum, i64) PB_INT_ROWS(min, minimum, i32) PB_INT_ROWS(min, minimum, i64)
 PB_INT_ROWS(any, maximum, bool) PB_INT_ROWS(all, minimum, bool)
@@ -131,6 +155,12 @@ PB_FOLD(max, maximum, f32, f32) PB_FOLD(max, maximum, f64, f64) PB_FOLD(max, max
 PB_FOLD(max, maximum, i64, i64) PB_FOLD(min, minimum, f32, f32) PB_FOLD(min, minimum, f64, f64)
 PB_FOLD(min, minimum, i32, i32) PB_FOLD(min, minimum, i64, i64)
 PB_FOLD(any, maximum, bool, bool) PB_FOLD(all, minimum, bool, bool)
+
+/* The fold of a single f64 sum: acc[1] is what the additions lost. */
+static void pb_fold_exactly(char *acc_, const char *x) {
+    pb_f64 *acc = (pb_f64 *)acc_;
+    acc[0] = pb_add_exactly(acc[0], *(const pb_f64 *)x, &acc[1]);
+}
 
 /* --- arg reductions: find the extremum, then where it is first; both passes vectorise -------------------------------------- */
 
