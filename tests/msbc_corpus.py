@@ -1,4 +1,4 @@
-"""Programs that tests of bytes, text, verifier and interpreter start from: compiled functions and one assembled text."""
+"""Programs that tests of bytes, text, verifier and interpreter start from: compiled functions, an assembled text."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def create(x, n):
 
 def structure(x, params):
     items = []
-    for i, (w, b) in enumerate(zip(params["w"], params["b"])):
+    for i, (w, b) in enumerate(zip(params["w"], params["b"], strict=True)):
         items.append(x[:, i:i + 1] * w + b)
     return np.stack(items), {"n": len(items), "t": (n_items(items), x.T)}
 
@@ -146,7 +146,7 @@ def n_items(items):
 def integers(n, k):
     bits = (n << k) ^ (n * 3)
     bits **= 2
-    return bits % 1000, divmod(bits, 7), -n // 2, [0] * k, (1, 2) + (n,), max(n, k)
+    return bits % 1000, divmod(bits, 7), -n // 2, [0] * k, (bits,) * 2 + (n,), max(n, k)
 
 
 def search(x, n):

@@ -1,8 +1,8 @@
 """Mutated `.msbc` files are refused or run under limits: none crashes, hangs, or raises what it may not.
 
-A mutation works on bytes (flips, swaps, cuts, splices) or on fields (operands, opcodes, constants, tables), and gets a fresh
-digest, so that it reaches the decoder, the verifier and often the interpreter. The seed is printed; `run_one(seed)`
-repeats a single case.
+A mutation works on bytes (flips, swaps, cuts, splices) or on fields (operands, opcodes, constants, tables), and gets a
+fresh digest, so that it reaches the decoder, the verifier and often the interpreter. The seed is printed;
+`run_one(seed)` repeats a single case.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ MAX_STEPS = 10_000
 MAX_BYTES = 1 << 26
 MAX_SECONDS = 1.0  # of processor time, for one file and one run
 NASTY: tuple[object, ...] = (
-    None, True, False, 0, 1, -1, 2, 3, 7, 64, 65, 255, 10**4, 10**6, 10**9, 10**12, -(10**9), 2**31, 2**63, 2**64, 10**40,
-    0.0, -0.0, 0.5, 1e308, -1e-308, float("inf"), float("nan"), 1j, complex("nan+infj"), 1e6j, "", "a", "shape", "T",
-    "U999999999", "float64", "O", "ij,jk->ik", "ij,kl->ijkl", "...i,...j", "auto", "reflect", "wrap", "F", "%1000000000d",
-    "__class__", "flags", "ctypes", ..., (), (0,), (10**6, 10**6), (0, 10**9), (10**9, 0), (-1,), (2, -1), ((1, 2), (3, 4)),
+    None, True, False, 0, 1, -1, 2, 3, 7, 64, 65, 255, 10**4, 10**6, 10**9, 10**12, -(10**9), 2**31, 2**63, 2**64,
+    10**40, 0.0, -0.0, 0.5, 1e308, -1e-308, float("inf"), float("nan"), 1j, complex("nan+infj"), 1e6j, "", "a", "shape",
+    "T", "U999999999", "float64", "O", "ij,jk->ik", "ij,kl->ijkl", "...i,...j", "auto", "reflect", "wrap", "F",
+    "%1000000000d", "__class__", "flags", "ctypes", ..., (), (0,), (10**6, 10**6), (0, 10**9), (10**9, 0), (-1,),
+    (2, -1), ((1, 2), (3, 4)),
     ((10**6, 10**6), (10**6, 10**6)), (1,) * 40, (None, None), (..., None), np.dtype("float16"), np.dtype("int8"),
     np.dtype("complex128"), np.dtype("bool"), np.dtype("float64"), np.dtype("longdouble"), np.dtype(">f4"),
 )
@@ -126,8 +127,8 @@ def mutate_call(rng: random.Random, program: Program) -> Program:
     count = rng.randint(least, rng.choice((least, len(parameters))))
     written = [ins.args[0] for ins in code[:at] if BY_CODE[ins.op].operands[:1] == (("dst", "dst"),)] or [0]
     operands = [rng.choice(written) for _ in range(count)]
-    code[at] = Instruction(0x28, (rng.choice((code[at].args or (0,))[:1] + (rng.choice(written),)), kernel.id, count,
-                                  *operands))
+    into = rng.choice((*code[at].args[:1], rng.choice(written)))
+    code[at] = Instruction(0x28, (into, kernel.id, count, *operands))
     return mutate_constant(rng, _with_code(program, code))
 
 
@@ -177,7 +178,8 @@ def mutate_tables(rng: random.Random, program: Program) -> Program:
     if choice == 1:
         return replace(program, symbols=(*program.symbols, rng.choice(("x.shape[0]", "q.shape[1]", "((((", "x[", "?"))))
     if choice == 2:
-        return replace(program, params=(*program.params, Param(rng.choice("xyz"), rng.randrange(-1, 3), rng.randrange(3))))
+        param = Param(rng.choice("xyz"), rng.randrange(-1, 3), rng.randrange(3))
+        return replace(program, params=(*program.params, param))
     if choice == 3:
         return replace(program, positions=program.positions[:-1])
     return replace(program, functions=program.functions[1:], captures=program.captures[1:])

@@ -75,8 +75,9 @@ def test_index_is_hexadecimal_with_two_digits():
     code = [Instruction(Op.LOAD_TENSOR, (0, 0))] + [Instruction(Op.MOVE, (0, 0))] * 73
     code += [Instruction(Op.MOVE, (0, 1)), Instruction(Op.RETURN, (0,))]
     program = _program(code)
-    with pytest.raises(VerifyError, match=r"^Invalid control flow graph at instruction 0x4A: register r1 is read") as caught:
+    with pytest.raises(VerifyError) as caught:
         program.verify()
+    assert str(caught.value).startswith("Invalid control flow graph at instruction 0x4A: register r1 is read")
     # a long program is shown around its faults only
     assert "0x4A  MOVE" in caught.value.listing and "0x10  MOVE" not in caught.value.listing
     assert "; ..." in caught.value.listing

@@ -93,7 +93,7 @@ class _Assembler:
         tokens = self.tokens(rest)
         try:
             read(self, tokens)
-        except (IndexError, ValueError) as error:
+        except (LookupError, ValueError, TypeError, ImportError, OverflowError) as error:
             self.fail(f"{name}: {error or 'something is missing'}")
         if tokens:
             self.fail(f"{name}: {tokens[0]!r} is one word too many")
