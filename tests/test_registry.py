@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-
 from prebake.templates import registry
 from prebake.templates.registry import BY_ID, BY_NAME, GROUPS, KERNELS, REQUIRED, resolve, resolve_inplace
 
@@ -30,7 +29,7 @@ def test_every_kernel_resolves(kernel):
     assert callable(resolve(kernel.id))
     names = [p.name for p in kernel.parameters]
     assert len(set(names)) == len(names)
-    defaults = [p.default is not REQUIRED for p in kernel.parameters if not p.collect == "*"]
+    defaults = [p.default is not REQUIRED for p in kernel.parameters if p.collect != "*"]
     assert defaults == sorted(defaults), "an optional operand stands before a required one"
 
 
@@ -40,7 +39,7 @@ def test_parameters_are_numpys_own(kernel):
     for part in kernel.name.split(".")[1:]:
         target = getattr(target, part)
     if isinstance(target, type | np.ufunc) or kernel.name in ("np.mgrid", "np.ogrid", "np.r_", "np.c_") \
-            or "." in kernel.name[3:] and isinstance(getattr(np, kernel.name.split(".")[1]), np.ufunc):
+            or ("." in kernel.name[3:] and isinstance(getattr(np, kernel.name.split(".")[1]), np.ufunc)):
         return  # no signature to compare with, or one written by hand
     real = list(inspect.signature(target).parameters.values())
     by_keyword = {p.name for p in real if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}

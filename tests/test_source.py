@@ -10,7 +10,6 @@ import subprocess
 import textwrap
 
 import pytest
-
 from prebake.vm.errors import UnsupportedError
 from prebake.vm.lang.source import (
     function_digest,
@@ -66,7 +65,7 @@ def test_formatting_comments_docstrings_decorators_annotations_do_not_count():
 
 
 @pytest.mark.parametrize("old, new", [
-    ("x + y", "x - y"), ("y=1", "y=1.0"), ("y=1", "y=True"), ("SCALE = 2.0", "SCALE = 3.0"), ("         2)", "         3)"),
+    ("x + y", "x - y"), ("y=1", "y=1.0"), ("y=1", "y=True"), ("SCALE = 2.0", "SCALE = 3.0"), ("    2)", "    3)"),
     ("z.reshape", "z.resize"), ("def f(x, y", "def f(x, *, y"),
 ])
 def test_meaning_counts(old, new):

@@ -393,6 +393,7 @@ class Statements(Inlining):
         """The message of an error: a constant, or an f-string over values."""
         if not isinstance(node, ast.JoinedStr):
             return self.expr(node)
+        start = len(self.code)
         parts = []
         for part in node.values:
             if not isinstance(part, ast.FormattedValue):
@@ -402,6 +403,9 @@ class Statements(Inlining):
             conversion = self.const(part, chr(part.conversion) if part.conversion > 0 else "")
             parts.append(self.kernel(part, BY_NAME["py.format"].id, [self.expr(part.value), spec, conversion]))
         packed = self.value(node, codes.BUILD, -1, 0, len(parts), *parts)
+        for at in range(start, len(self.code)):  # Python 3.11 has no columns inside f-strings
+            op, args, _, frame, dtype, symbol = self.code[at]
+            self.code[at] = (op, args, node, frame, dtype, symbol)
         return self.kernel(node, BY_NAME["py.text"].id, [packed])
 
     def _assert(self, node: ast.Assert) -> None:
