@@ -60,7 +60,8 @@ class Builder:
             strides = contiguous_strides(extents, ITEM_BYTES[dtype])
         else:
             strides = tuple(symbol(f"{name}.strides[{d}]", -2**47, 2**47) for d in range(len(extents)))
-        return View(Buffer("arg", dtype, None, row=index, constant=constant, name=name), dtype, extents, strides, const(0))
+        buffer = Buffer("arg", dtype, None, row=index, constant=constant, name=name)
+        return View(buffer, dtype, extents, strides, const(0))
 
     def integer(self, name: str) -> Expr:
         """An integer argument."""
@@ -205,6 +206,12 @@ class Builder:
             out.buffer.kind = "out"
             self.store(out, value)
             self.results.append(Result("new", view=out))
+
+    def give(self, *values: View) -> None:
+        """Return temporaries themselves, as typing does: their buffers become results."""
+        for value in values:
+            value.buffer.kind = "out"
+            self.results.append(Result("new", view=value))
 
     def ret_scalar(self, reg: Operand) -> None:
         """Return a scalar."""

@@ -88,14 +88,15 @@ def _rewrite(nest: Nest, groups: list[list[int]], shape: tuple[Expr, ...]) -> No
                               else NestInput("scalar", "i64", operand=Literal(0, "i64")))
     for i, op in enumerate(nest.ops):
         if op.view is not None:
-            nest.ops[i] = NestOp(op.op, op.dtype, op.operand_dtype, op.args, remap_view(op.view, keep, shape), op.indexes,
-                                 op.position)
+            nest.ops[i] = NestOp(op.op, op.dtype, op.operand_dtype, op.args, remap_view(op.view, keep, shape),
+                                 op.indexes, op.position)
     for i, out in enumerate(nest.outs):
         reduced = 0
         for new, group in enumerate(groups):
             if out.reduced >> group[-1] & 1:
                 reduced |= 1 << new
-        nest.outs[i] = NestOut(out.slot, out.reduce, remap_view(out.view, keep, shape), reduced, out.mask, out.indexes,
+        how = out.reduce if reduced else "store"  # over axes of one element there is nothing to reduce
+        nest.outs[i] = NestOut(out.slot, how, remap_view(out.view, keep, shape), reduced, out.mask, out.indexes,
                                out.position)
 
 

@@ -1,8 +1,8 @@
 """Tile and fuse: steps over the same rows run block by block, so that what flows between them stays in the cache.
 
-A run of steps in one region that share an outer axis becomes a counted loop over blocks of rows. Every step is restricted to
-the block; a temporary that lives inside alone shrinks to one block. Row softmax, norms and their like are instances of this
-one transformation; they have names so that they can be reported and switched off.
+A run of steps in one region that share an outer axis becomes a counted loop over blocks of rows. Every step is
+restricted to the block; a temporary that lives inside alone shrinks to one block. Row softmax, norms and their like are
+instances of this one transformation; they have names so that they can be reported and switched off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .steps import (
 )
 from .usage import Region, Usage, accesses, may_trap
 
-BLOCK_BYTES = 48 << 10  # rows of everything that a block touches: most of the first-level cache, or little of the second
+BLOCK_BYTES = 48 << 10  # rows of everything that a block touches
 
 (((_ROW,), _),) = register("row", 0).terms  # blocks do not nest, so all their loop variables are one atom
 
@@ -122,7 +122,8 @@ class _Blocker:
         fresh: dict[Buffer, Expr] = {}
         for view in writes:
             stride = view.strides[axis]
-            if fresh.setdefault(view.buffer, stride) is not stride or run.written.get(view.buffer, stride) is not stride:
+            before = run.written.get(view.buffer, stride)
+            if fresh.setdefault(view.buffer, stride) is not stride or before is not stride:
                 return False
             if not _in_row(view, axis, stride):
                 return False
@@ -201,7 +202,8 @@ class _Blocker:
                 continue
             places = self.region.reads.get(buffer, set()) | self.region.writes.get(buffer, set())
             if all(id(self.region.steps[at]) in inside for at in places):
-                shrunk[buffer] = Buffer("temp", buffer.dtype, block * row, name=buffer.name, is_trip_local=True)
+                size = emin(block, run.rows) * row
+                shrunk[buffer] = Buffer("temp", buffer.dtype, size, name=buffer.name, is_trip_local=True)
         return shrunk
 
 

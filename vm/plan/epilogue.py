@@ -9,12 +9,11 @@ from .usage import Region, Usage
 
 
 def take_epilogue(usage: Usage, region: Region, source: int, at: int, graph: Graph, view: View) -> bool:
-    """Move bias and relu from the nest at `at` into the product at `source`, whose output `view` reads in the nest alone.
+    """Move bias and relu from the nest at `at` into the product at `source`, whose output `view` reads there alone.
 
     The graph is left without what moved; answers whether anything did.
     """
     product = region.steps[source]
-    buffer = view.buffer
     if not isinstance(product, Contract) or product.act != "none":
         return False
     out = product.out
@@ -43,13 +42,12 @@ def take_epilogue(usage: Usage, region: Region, source: int, at: int, graph: Gra
         live = graph.live_nodes()
         graph.n_ops = sum(isinstance(n.item, NestOp) for n in live)
         graph.inputs = {input_key(n.item): n for n in live if isinstance(n.item, NestInput)}
-        del buffer
     return fired
 
 
 def forward_product(usage: Usage, region: Region, source: int, at: int, graph: Graph) -> bool:
-    """Let the product at `source`, whose output the nest at `at` alone reads and only copies, stand at `at` and write the
-    copy's destination itself; answers whether it does."""
+    """Let the product at `source`, whose output the nest at `at` alone reads and only copies, stand at `at` and write
+    the copy's destination itself; answers whether it does."""
     product = region.steps[source]
     out = plain_copy(graph)
     if out is None or not isinstance(product, Contract):
@@ -80,7 +78,9 @@ def forward_product(usage: Usage, region: Region, source: int, at: int, graph: G
 def is_only_reader(usage: Usage, region: Region, graph: Graph, view: View) -> bool:
     """Whether one input of the graph is all that ever reads the view's buffer, which dies here."""
     buffer = view.buffer
-    if len(region.reads.get(buffer, ())) != 1 or not usage.is_local(buffer, region) or not usage.is_written_once(buffer):
+    if len(region.reads.get(buffer, ())) != 1 or not usage.is_local(buffer, region):
+        return False
+    if not usage.is_written_once(buffer):
         return False
     return sum(v.buffer is buffer for v in graph.views()) == 1
 
@@ -102,8 +102,8 @@ def covers(axes: tuple[int, ...], space: tuple) -> bool:
 
 
 def match_axes(made: View, made_axes: tuple, read: View, read_axes: tuple, skip: int = 0) -> tuple[int, ...] | None:
-    """For each axis of the space that wrote `made`, the axis of the reading space that it is, when `read` sees each element
-    at the point that wrote it; None when it does not. -1: an axis of extent 1, or one in the mask `skip`."""
+    """For each axis of the space that wrote `made`, the axis of the reading space that it is, when `read` sees each
+    element at the point that wrote it; None when it does not. -1: an axis of extent 1, or one in the mask `skip`."""
     if made.offset is not read.offset:
         return None
     strides = read.strides

@@ -1,14 +1,15 @@
 """Fusing elementwise work: producers move into the nests that read them, copies into what they copy.
 
-`fuse_nests` walks each region once in program order. A nest takes in the producers of its inputs, which from then on run at
-its own place; a temporary that nobody reads any more disappears. What follows a product moves into the product (epilogue.py).
+`fuse_nests` walks each region once in program order. A nest takes in the producers of its inputs, which from then on
+run at its own place; a temporary that nobody reads any more disappears. What follows a product moves into the product
+(epilogue.py).
 """
 
 from __future__ import annotations
 
 from .epilogue import covers, forward_product, is_only_reader, match_axes, plain_copy, take_epilogue
 from .extents import Expr, const
-from .graph import Graph, Node, Way, input_key
+from .graph import Graph, Node, Way
 from .policy import ShapePolicy
 from .steps import ITEM_BYTES, Buffer, Contract, Literal, Nest, NestInput, NestOp, NestOut, Plan, ScalarReg, Step, View
 from .usage import Region, Usage
@@ -32,7 +33,7 @@ def fuse_nests(plan: Plan, policy: ShapePolicy) -> str:
             fuser.region(region)
     counts = fuser.counts
     for name, what in (("chain", "steps merged"), ("copy", "copies forwarded"), ("reduce_epilogue", "steps merged"),
-                       ("product_epilogue", "products with bias or activation")):
+                       ("product_epilogue", "biases and activations moved into products")):
         if counts[name]:
             policy.note("chain" if name == "copy" else name, f"{counts[name]} {what}")
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
@@ -54,17 +55,16 @@ class _Fuser:
         self.gone: set[int] = set()
         for at, step in enumerate(region.steps):
             if isinstance(step, Nest):
-                self.graphs[at] = Graph.of(step)
+                self.graphs[at] = graph = Graph.of(step)
+                if self.made and self.epilogues and self._apply_epilogue(at, graph):
+                    continue
                 self._consume(at)
-                graph = self.graphs.get(at)
-                if graph is not None and graph.reduces and self.reduces:
-                    self._join_reductions(at, graph)
-                graph = self.graphs.get(at)
-                if graph is not None:
-                    self._note_made(graph, at)
+                if at in self.graphs and self.reduces and self.graphs[at].reduces:
+                    self._join_reductions(at, self.graphs[at])
+                if at in self.graphs:
+                    self._note_made(self.graphs[at], at)
             elif isinstance(step, Contract):
                 self._note_product(step, at)
-        self._apply_epilogues()
         self._write_back(region.steps)
 
     def _note_made(self, graph: Graph, at: int) -> None:
@@ -224,7 +224,8 @@ class _Fuser:
         for way in producer.outs:
             self.here.drop(way.out.view.buffer)
 
-    def _copy(self, source: int, at: int, key: object, root: Node, axes: tuple[int, ...] | None, buffer: Buffer) -> None:
+    def _copy(self, source: int, at: int, key: object, root: Node, axes: tuple[int, ...] | None,
+              buffer: Buffer) -> None:
         """The nest at `at` computes the value again; the producer disappears when nobody else reads it."""
         producer, graph, region = self.graphs[source], self.graphs[at], self.here
         graph.replace_input(key, graph.copied(producer, root, axes))
@@ -264,8 +265,9 @@ class _Fuser:
         region = self.here
         views = graph.views()
         outs = [way.out.view.buffer for way in graph.outs]
-        if graph.traps or not views or not all(self.usage.is_written_once(b) and b.kind == "temp" for b in outs):
+        if graph.traps or not views or not all(map(self.usage.is_written_once, outs)):
             return
+        is_result = any(buffer.kind != "temp" for buffer in outs)
         if any(not _is_known_at_entry(node) for node in graph.inputs.values()):
             return  # a scalar may be made between the two
         ready = -1  # the last step that makes something which the reduction reads
@@ -281,7 +283,7 @@ class _Fuser:
             other = self.graphs[source]
             stored = {way.out.view.buffer: way for way in other.outs}
             reads_stored = False
-            for key, node in graph.inputs.items():
+            for node in graph.inputs.values():
                 way = stored.get(node.item.view.buffer) if node.item.view is not None else None
                 if way is not None:
                     reads_stored = True
@@ -292,13 +294,16 @@ class _Fuser:
                         return
             if source == ready and not reads_stored and any(v.buffer in stored for v in views):
                 return
-            if other.axes != graph.axes or other.traps or not (reads_stored or (other.reduces and keys & other.inputs.keys())):
+            is_near = reads_stored or (other.reduces and keys & other.inputs.keys())
+            if not is_near or other.axes != graph.axes or other.traps:
                 if reads_stored:
                     return
                 continue
             if other.n_ops + graph.n_ops > MAX_OPS or len(other.inputs) + len(graph.inputs) > MAX_INPUTS:
                 return
             if any(any(p < at for p in region.reads.get(b, ())) for b in outs):
+                return
+            if is_result and any(source < p < at for p in region.barriers):
                 return
             buffers = [view.buffer for view in views]
             other.take(graph)
@@ -343,22 +348,21 @@ class _Fuser:
 
     # --- products ---------------------------------------------------------------------------------------------------
 
-    def _apply_epilogues(self) -> None:
-        """Bias and activation move into products; what is left of their nests may be a copy."""
-        if not self.epilogues:
-            return
-        for at, graph in sorted(self.graphs.items()):
-            for node in list(graph.inputs.values()):
-                view = node.item.view
-                found = self.made.get(view.buffer) if view is not None else None
-                if view is None or found is None or found[1] is not None:
-                    continue
-                source = found[0]
-                if take_epilogue(self.usage, self.here, source, at, graph, view):
-                    self.counts["product_epilogue"] += 1
-                    if self.chain and graph.n_ops == 0 and forward_product(self.usage, self.here, source, at, graph):
-                        self._forwarded(source, at)
-                    break
+    def _apply_epilogue(self, at: int, graph: Graph) -> bool:
+        """Bias and activation move into the product; answers whether nothing but the product is left of the nest."""
+        for node in list(graph.inputs.values()):
+            view = node.item.view
+            found = self.made.get(view.buffer) if view is not None else None
+            if view is None or found is None or found[1] is not None:
+                continue
+            source = found[0]
+            if take_epilogue(self.usage, self.here, source, at, graph, view):
+                self.counts["product_epilogue"] += 1
+                if self.chain and graph.n_ops == 0 and forward_product(self.usage, self.here, source, at, graph):
+                    self._forwarded(source, at)
+                    return True
+                return False
+        return False
 
 
 def _loads_back(way: Way, node: Node) -> bool:
@@ -381,8 +385,8 @@ def _is_uniform(root: Node) -> bool:
 
 
 def _is_cheap(producer: Graph, root: Node, is_full: bool) -> bool:
-    """Whether computing the value again costs no more than a load or two. Into a larger space (not `is_full`) only loads
-    and casts go."""
+    """Whether computing the value again costs no more than a load or two. Into a larger space (not `is_full`) only
+    loads and casts go."""
     if producer.traps:
         return False
     n_ops = n_loads = 0
@@ -423,6 +427,3 @@ def _is_known_at_entry(node: Node) -> bool:
     if isinstance(operand, ScalarReg):
         return operand.row >= 0
     return operand is None or isinstance(operand, Literal) or (isinstance(operand, Expr) and operand.is_entry)
-
-
-__all__ = ["fuse_nests", "input_key"]

@@ -1,8 +1,8 @@
 """Nests in the works: a scalar DAG whose nodes are objects, so that two DAGs join without renumbering.
 
-`Graph.of` opens a nest, `take`, `replace_input` and `copied` put a producer's DAG in the place of inputs that read it, `close`
-writes a nest again: equal inputs and operations made one, dead ones dropped, what is the same at every point computed once
-on registers.
+`Graph.of` opens a nest; `take`, `replace_input` and `copied` put a producer's DAG in the place of inputs that read it;
+`close` writes a nest again: equal inputs and operations made one, dead ones dropped, what is the same at every point
+computed once on registers.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class Graph:
 
 
 class _Closing:
-    """Numbers slots while a graph closes: inputs count from 0, operations are ~0, ~1, ... until all inputs are known."""
+    """Numbers slots while a graph closes: inputs from 0 on, operations ~0, ~1, ... until all inputs are known."""
 
     def __init__(self, before: list[Step], known: dict[object, ScalarReg]) -> None:
         self.before, self.known = before, known

@@ -201,10 +201,13 @@ class Registers:
         pending.sort(key=lambda item: item[0])
         for level, entry, runtime, coef in pending:
             at = max(at, level)
+            is_minus = coef < 0 <= total
+            if is_minus:
+                coef = -coef
             factor = self._product(entry, coef, 0) if entry else self.int_const(coef)
             term = self._product(runtime, 1, level)
             term = self.op("mul", factor, term, level)
-            total = term if total < 0 else self.op("add", total, term, at)
+            total = term if total < 0 else self.op("sub" if is_minus else "add", total, term, at)
         return total
 
     def level_of(self, expr: Expr) -> int:

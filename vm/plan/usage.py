@@ -1,7 +1,8 @@
 """Who reads and writes what: one scan over the region tree that the fusing passes share.
 
-Positions are indices into a region's own list of steps; what happens inside a nested region counts at the position of the
-step that holds it. Distinct buffers never overlap (typing guards written arguments), so a buffer is the unit of dependence.
+Positions are indices into a region's own list of steps; what happens inside a nested region counts at the position of
+the step that holds it. Distinct buffers never overlap (typing guards written arguments), so a buffer is the unit of
+dependence.
 """
 
 from __future__ import annotations

@@ -1,0 +1,292 @@
+"""Plans and register code as text: for dumps (`PREBAKE_DUMP=plan`), for `explain`, and for tests that read them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import fields
+
+from . import code as c
+from .steps import (
+    AllocStep,
+    Buffer,
+    Contract,
+    ForStep,
+    IfStep,
+    Literal,
+    LoadStep,
+    Nest,
+    NestInput,
+    Operand,
+    Plan,
+    Result,
+    ScalarOpStep,
+    ScalarReg,
+    SetStep,
+    Step,
+    StoreStep,
+    TrapStep,
+    View,
+    WhileStep,
+)
+
+
+def show_plan(plan: Plan) -> str:
+    """A plan as text: facts, steps (buffers numbered in order of appearance), result, passes."""
+    return "\n".join(_PlanText(plan).lines()) + "\n"
+
+
+def show_code(code: c.Code) -> str:
+    """Register code as text: registers are r0, r1, ...; constants are written as values."""
+    return "\n".join(_CodeText(code).lines()) + "\n"
+
+
+class _PlanText:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.names: dict[Buffer | ScalarReg, str] = {}
+        self.counts: dict[str, int] = {}
+
+    def lines(self) -> Iterable[str]:
+        yield f"plan {self.plan.name}"
+        for fact in self.plan.facts:
+            yield f"  fact {fact.text}"
+        yield from self.steps(self.plan.steps, "  ")
+        yield f"  return {self.result(self.plan.result)}"
+        for rule, notes in sorted(self.plan.fired.items()):
+            for note in notes:
+                yield f"  {rule}: {note}"
+        for name, elapsed_ms, note in self.plan.log:
+            yield f"  pass {name:<8} {elapsed_ms:7.3f} ms  {note}".rstrip()
+
+    def buffer(self, buffer: Buffer) -> str:
+        """x for an argument, t0 for a temporary, out0 for a result."""
+        name = self.names.get(buffer)
+        if name is None:
+            prefix = {"temp": "t", "out": "out"}.get(buffer.kind, "arg")
+            if buffer.kind == "arg" and buffer.name:
+                name = buffer.name
+            else:
+                number = self.counts[prefix] = self.counts.get(prefix, -1) + 1
+                name = f"{prefix}{number}"
+            self.names[buffer] = name
+        return name
+
+    def scalar(self, reg: ScalarReg) -> str:
+        """%0, %1, ... or the argument's own path."""
+        if reg.row >= 0:
+            return reg.name
+        name = self.names.get(reg)
+        if name is None:
+            number = self.counts["%"] = self.counts.get("%", -1) + 1
+            name = self.names[reg] = f"%{reg.name or 's'}{number}"
+        return name
+
+    def operand(self, operand: Operand | None) -> str:
+        if isinstance(operand, ScalarReg):
+            return self.scalar(operand)
+        return repr(operand.value) if isinstance(operand, Literal) else repr(operand)
+
+    def view(self, view: View, shape: bool = True) -> str:
+        text = self.buffer(view.buffer)
+        if view.offset.value != 0:
+            text += f"+{view.offset!r}"
+        if shape:
+            text += f"[{', '.join(map(repr, view.shape))}]"
+        return text + f" strides ({', '.join(map(repr, view.strides))})"
+
+    def steps(self, steps: list[Step], pad: str) -> Iterable[str]:
+        for step in steps:
+            yield from self.step(step, pad)
+
+    def step(self, step: Step, pad: str) -> Iterable[str]:
+        if isinstance(step, Nest):
+            yield from self.nest(step, pad)
+        elif isinstance(step, Contract):
+            yield f"{pad}product {step.dtype} batch {list(step.batch)} m {step.m!r} n {step.n!r} k {step.k!r}"
+            parts = [("a", step.a), ("b", step.b), ("bias", step.bias), ("out", step.out)]
+            for name, view in parts:
+                if view is not None:
+                    yield f"{pad}  {name:<4} {self.view(view)}"
+            if step.act != "none":
+                yield f"{pad}  then {step.act}"
+        elif isinstance(step, ForStep):
+            yield f"{pad}for {self.operand(step.var.expr)} in range({step.start!r}, {step.stop!r}, {step.step!r})"
+            yield from self.steps(step.body, pad + "  ")
+        elif isinstance(step, WhileStep):
+            yield f"{pad}while"
+            yield from self.steps(step.body, pad + "  ")
+        elif isinstance(step, IfStep):
+            yield f"{pad}if {self.operand(step.cond)}"
+            yield from self.steps(step.then, pad + "  ")
+            if step.orelse:
+                yield f"{pad}else"
+                yield from self.steps(step.orelse, pad + "  ")
+        elif isinstance(step, ScalarOpStep):
+            args = ", ".join(map(self.operand, step.args))
+            yield f"{pad}{self.scalar(step.dst)} = {step.op}.{step.operand_dtype}({args}) : {step.dst.dtype}"
+        elif isinstance(step, LoadStep):
+            yield f"{pad}{self.scalar(step.dst)} = load {self.view(step.view)} : {step.dst.dtype}"
+        elif isinstance(step, StoreStep):
+            yield f"{pad}store {self.view(step.view)} = {self.operand(step.value)}"
+        elif isinstance(step, SetStep):
+            yield f"{pad}{self.scalar(step.dst)} = {self.operand(step.value)}"
+        elif isinstance(step, TrapStep):
+            cond = "" if step.cond is None else f" when {self.operand(step.cond)}"
+            yield f"{pad}trap {step.code}{cond} at {step.position}"
+        elif isinstance(step, AllocStep):
+            yield f"{pad}allocate {self.buffer(step.buffer)}"
+        else:
+            yield f"{pad}{type(step).__name__.removesuffix('Step').lower()}"
+
+    def nest(self, nest: Nest, pad: str) -> Iterable[str]:
+        yield f"{pad}nest [{', '.join(map(repr, nest.axes))}]"
+        for i, item in enumerate(nest.inputs):
+            yield f"{pad}  s{i} = {self.input(item)} : {item.dtype}"
+        n = len(nest.inputs)
+        for i, op in enumerate(nest.ops):
+            args = ", ".join(f"s{a}" for a in op.args)
+            if op.view is not None:
+                args = self.view(op.view, False) + "".join(f", s{s} of {e!r} by {t!r}" for s, e, t in op.indexes)
+            yield f"{pad}  s{n + i} = {op.op}.{op.operand_dtype}({args}) : {op.dtype}"
+        for out in nest.outs:
+            over = [i for i in range(len(nest.axes)) if out.reduced >> i & 1]
+            how = "" if out.reduce == "store" else f" {out.reduce} over {over}"
+            where = "" if out.mask < 0 else f" where s{out.mask}"
+            where += "".join(f" at s{s} of {e!r} by {t!r}" for s, e, t in out.indexes)
+            yield f"{pad}  {self.view(out.view, False)} : {out.view.dtype} ={how} s{out.slot}{where}"
+
+    def input(self, item: NestInput) -> str:
+        if item.view is not None:
+            return f"{item.view.dtype} {self.view(item.view, False)}"
+        return f"index {item.axis}" if item.kind == "iota" else self.operand(item.operand)
+
+    def result(self, result: Result) -> str:
+        if result.kind in ("tuple", "list", "dict"):
+            items = [self.result(item) for item in result.items]
+            if result.kind == "dict":
+                items = [f"{key!r}: {item}" for key, item in zip(result.keys, items, strict=True)]
+            return f"{result.kind}({', '.join(items)})"
+        if result.view is not None:
+            return f"{result.kind} {self.view(result.view)}"
+        if result.kind == "arg":
+            return f"arg row {result.row}"
+        return repr(result.value) if result.kind == "const" else f"{result.python or result.dtype} " + self.operand(
+            result.operand)
+
+
+class _CodeText:
+    def __init__(self, code: c.Code) -> None:
+        self.code = code
+
+    def lines(self) -> Iterable[str]:
+        code = self.code
+        yield f"code {code.name}: {len(code.types)} registers, arena {self.reg(code.arena_bytes)} bytes"
+        for leaf in code.leaves:
+            parts = [f"ptr r{leaf.ptr}" if leaf.ptr >= 0 else "", f"extents {self.regs(leaf.extents)}" if leaf.extents
+                     else "", f"strides {self.regs(leaf.strides)}" if leaf.strides else "",
+                     f"scalar r{leaf.scalar}" if leaf.scalar >= 0 else ""]
+            yield f"  row {leaf.row}: {', '.join(filter(None, parts))}"
+        for i, pack in enumerate(code.packs):
+            yield f"  pack {i}: row {pack.row} {pack.dtype} {pack.k} x {pack.n} offset {pack.offset}"
+        for i, output in enumerate(code.outputs):
+            when = "early" if output.early else "late"
+            yield f"  output {i}: {output.dtype} {self.regs(output.shape)} at r{output.ptr}, {when}"
+        yield "bind"
+        yield from self.body(code.bind, "  ", iter(code.guards))
+        yield "body"
+        yield from self.body(code.body, "  ", iter(()))
+        yield f"return {self.result(code.result)}"
+
+    def reg(self, reg: int) -> str:
+        """A register, or its value when it is a constant; '-' for none."""
+        if reg < 0:
+            return "-"
+        value = self.code.consts.get(reg)
+        return f"r{reg}" if value is None else repr(value)
+
+    def regs(self, regs: Iterable[int]) -> str:
+        return f"[{', '.join(map(self.reg, regs))}]"
+
+    def ref(self, ref: c.Ref) -> str:
+        base = "arena" if ref.base == c.ARENA else f"r{ref.base}"
+        offset = "" if ref.offset < 0 else f"+{self.reg(ref.offset)}"
+        return f"{base}{offset} strides {self.regs(ref.strides)}"
+
+    def body(self, body: tuple[c.Instr, ...], pad: str, guards: Iterable[str]) -> Iterable[str]:
+        texts = iter(guards)
+        for instr in body:
+            if isinstance(instr, c.NestCode):
+                yield from self.nest(instr, pad)
+            elif isinstance(instr, c.ContractCode):
+                yield (f"{pad}product {instr.dtype} batch {self.regs(instr.batch)} m {self.reg(instr.m)} "
+                       f"n {self.reg(instr.n)} k {self.reg(instr.k)} act {instr.act} pack {instr.pack}")
+                for name, ref in (("a", instr.a), ("b", instr.b), ("bias", instr.bias), ("out", instr.out)):
+                    if ref is not None:
+                        yield f"{pad}  {name:<4} {self.ref(ref)}"
+            elif isinstance(instr, c.For):
+                yield (f"{pad}for r{instr.var} in range({self.reg(instr.start)}, {self.reg(instr.stop)}, "
+                       f"{self.reg(instr.step)})")
+                yield from self.body(instr.body, pad + "  ", ())
+            elif isinstance(instr, c.While):
+                yield f"{pad}while"
+                yield from self.body(instr.body, pad + "  ", ())
+            elif isinstance(instr, c.If):
+                yield f"{pad}if {self.reg(instr.cond)}"
+                yield from self.body(instr.then, pad + "  ", ())
+                if instr.orelse:
+                    yield f"{pad}else"
+                    yield from self.body(instr.orelse, pad + "  ", ())
+            elif isinstance(instr, c.Int):
+                extra = f" if {self.reg(instr.c)}" if instr.c >= 0 else ""
+                yield f"{pad}r{instr.dst} = {instr.op} {self.reg(instr.a)}, {self.reg(instr.b)}{extra}"
+            elif isinstance(instr, c.Guard):
+                yield f"{pad}guard {self.reg(instr.a)}  # {next(texts, '')}"
+            else:
+                yield pad + self.plain(instr)
+
+    def plain(self, instr: c.Instr) -> str:
+        """Any other instruction, field by field."""
+        parts = []
+        for item in fields(instr):
+            value = getattr(instr, item.name)
+            if isinstance(value, tuple):
+                parts.append(self.regs(value))
+            elif isinstance(value, int) and item.name not in ("output", "position"):
+                parts.append(f"r{value}" if item.name == "dst" else self.reg(value))
+            else:
+                parts.append(str(value))
+        return " ".join([type(instr).__name__.lower(), *parts])
+
+    def nest(self, nest: c.NestCode, pad: str) -> Iterable[str]:
+        yield f"{pad}nest {self.regs(nest.axes)}"
+        for i, item in enumerate(nest.inputs):
+            what = (f"{item.memory} {self.ref(item.ref)}" if item.ref is not None
+                    else f"index {item.axis}" if item.kind == "iota" else self.reg(item.reg))
+            yield f"{pad}  s{i} = {what} : {item.dtype}"
+        n = len(nest.inputs)
+        for i, op in enumerate(nest.ops):
+            args = ", ".join(f"s{a}" for a in op.args)
+            if op.ref is not None:
+                args = self.ref(op.ref) + "".join(f", s{s} of {self.reg(e)} by {self.reg(t)}" for s, e, t in op.indexes)
+            yield f"{pad}  s{n + i} = {op.op}.{op.operand_dtype}({args}) : {op.dtype}"
+        for out in nest.outs:
+            over = [i for i in range(len(nest.axes)) if out.reduced >> i & 1]
+            how = "" if out.reduce == "store" else f" {out.reduce} over {over}"
+            where = "" if out.mask < 0 else f" where s{out.mask}"
+            where += "".join(f" at s{s} of {self.reg(e)} by {self.reg(t)}" for s, e, t in out.indexes)
+            yield f"{pad}  {self.ref(out.ref)} : {out.memory} ={how} s{out.slot}{where}"
+
+    def result(self, spec: c.ResultSpec) -> str:
+        if spec.kind in ("tuple", "list", "dict"):
+            return f"{spec.kind}({', '.join(map(self.result, spec.items))})"
+        if spec.kind == "new":
+            return f"output {spec.output} {self.regs(spec.shape)}"
+        if spec.kind == "view":
+            base = f"output {spec.output}" if spec.output >= 0 else f"row {spec.row}"
+            return f"view of {base} +{self.reg(spec.offset)} {self.regs(spec.shape)} strides {self.regs(spec.strides)}"
+        if spec.kind == "scalar":
+            return f"{spec.python or spec.dtype} {self.reg(spec.reg)}"
+        return f"row {spec.row}" if spec.kind == "arg" else repr(spec.value)
+
+
+
