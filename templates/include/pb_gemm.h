@@ -76,7 +76,7 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
         w.on_the_fly = 1;
         deepest = PBP_PANEL_BYTES / PBP_PANEL_ROW;
     }
-    /* Copying pays when the block is read for many panels and does not lie well: not contiguous, or too large for L2. */
+    /* Copying a pays when many panels read it and it does not lie well: not contiguous, or too large for L2. */
     if (m > 2 * PBP_TILE_ROWS && n > 2 * PBP_PANEL) {
         w.copy_a = g->a_cs != PBP_SIZE || (!g->b_packed && m * pb_min_i64(k, deepest) * PBP_SIZE > PBP_SCRATCH_A);
         if (w.copy_a) deepest = pb_min_i64(deepest, PBP_PANEL_BYTES / PBP_PANEL_ROW);
@@ -86,9 +86,13 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
     return w;
 }
 
-/* Rows [0, m) against one group of panels. direct: the tile stores into c; else through a buffer, `cols` columns. */
-PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t m, int64_t copied_row, const char *a,
-                                    char *c, int64_t c_rs, int64_t c_cs, int64_t cols, int direct, int spread, int copied) {
+/* Rows [0, m) against one group of panels.
+ *
+ * copied: a is the scratch copy; copied_row: what a row takes there when it is laid out in tiles, else 0. spread: the
+ * tiles share the prefetching of the next panel. direct: they store into c; else through a buffer of `cols` columns. */
+PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t m, int copied, int64_t copied_row,
+                                    const char *a, int spread, char *c, int64_t c_rs, int64_t c_cs, int64_t cols,
+                                    int direct) {
     const int64_t count = pb_ceil_div(m, PBP_TILE_ROWS), base = m / count;
     int64_t extra = m % count;
     const char *ahead = t->ahead;
@@ -133,7 +137,7 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
     }
 }
 
-/* One block of k and of rows against all columns. a, a_rs, a_cs in t; copied_row: bytes a row of copied tiles takes, or 0. */
+/* One block of k and of rows against all columns; k, a, a_rs, a_cs are in t. */
 PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, pb_tile *t, int64_t k0, int64_t m0,
                                      int64_t m, int64_t copied_row) {
     static const pb_tile_fn four_panels[1] = {PBP_NAME(tile_1x8)};
@@ -189,7 +193,8 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
             if (w->on_the_fly) {
                 const int64_t part = j % (PBP_GROUP * PBP_PANEL);
                 if (part == 0)
-                    PBP_NAME(pack_group)(kc, pb_min_i64(n - j, PBP_GROUP * PBP_PANEL), b, g->b_rs, g->b_cs, pb_scratch.b);
+                    PBP_NAME(pack_group)(kc, pb_min_i64(n - j, PBP_GROUP * PBP_PANEL), b, g->b_rs, g->b_cs,
+                                         pb_scratch.b);
                 t->b = pb_scratch.b + part * kc * PBP_SIZE;
             } else if (pack) {
                 PBP_NAME(pack_panel)(kc, cols, b, g->b_rs, g->b_cs, pb_scratch.b);
@@ -216,7 +221,7 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
         }
         char *c = g->c + m0 * g->c_rs + j0 * g->c_cs;
         const int direct = cols == width && g->c_cs == PBP_SIZE;
-        PBP_NAME(gemm_rows)(tiles, t, m, copied_row, a, c, g->c_rs, g->c_cs, cols, direct, spread, w->copy_a);
+        PBP_NAME(gemm_rows)(tiles, t, m, w->copy_a, copied_row, a, spread, c, g->c_rs, g->c_cs, cols, direct);
     }
 }
 

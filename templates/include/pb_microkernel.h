@@ -1,9 +1,9 @@
 /* Register tiles of the product: R rows by NV vectors, and dot products of R rows with C columns.
  *
- * A template over PBP_REAL, PBP_NAME, PBP_LANES (see pb_product.h). Each kernel is the same body with R and NV constant.
+ * A template over PBP_REAL, PBP_NAME, PBP_LANES (see pb_product.h). Each kernel is one body with R and NV constant.
  */
 
-/* A loop that lies across one more cache line than it must loses 20% where the accumulators are just enough (4 x 2). */
+/* Loops that lie across one more cache line than they must lose 20% where accumulators are just enough (4 x 2). */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC push_options
 #pragma GCC optimize("align-loops=64")

@@ -1,4 +1,5 @@
-/* Packing: b (k, n) into panels of two vectors a row, zero-padded to whole panels; n <= PBP_NARROW into contiguous columns.
+/* Packing: b (k, n) into panels of two vectors a row, zero-padded to whole panels; n <= PBP_NARROW: into contiguous
+ * columns.
  *
  * A template over PBP_REAL, PBP_NAME, PBP_LANES (see pb_product.h).
  */
@@ -87,8 +88,8 @@ PBP_INLINE void PBP_NAME(pack_group)(int64_t k, int64_t cols, const char *src, i
 PBP_INLINE void PBP_NAME(copy_tile)(int64_t k, int64_t rows, const char *src, int64_t rs, int64_t cs, char *dst) {
     const int64_t size = sizeof(PBP_REAL);
     if (rs == size) {
-#define PBP_COPY(r)                                            \
-    case r:                                                    \
+#define PBP_COPY(r)                                                                            \
+    case r:                                                                                    \
         for (; k > 0; k--, src += cs, dst += r * size) memcpy(dst, src, r * sizeof(PBP_REAL)); \
         return;
         switch (rows) {
