@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from prebake.vm.run import _dispatch
 
 import prebake
-from prebake.vm.run import _dispatch
 
 SCALE = 2.0
 
@@ -61,7 +61,7 @@ def data(*shape, dtype=np.float32, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
 
 
-# --- being a function -------------------------------------------------------------------------------------------------
+# --- being a function -----------------------------------------------------------------------------------------------
 
 def test_it_looks_like_the_function_that_it_wraps():
     assert affine.__name__ == "affine"
@@ -164,7 +164,7 @@ def test_is_collected_with_its_closure():
     assert held() is None
 
 
-# --- engines ----------------------------------------------------------------------------------------------------------
+# --- engines --------------------------------------------------------------------------------------------------------
 
 def test_every_engine_gives_the_same_and_is_counted():
     f, x, w = jitted(affine), data(3, 4), data(4, 2)
@@ -242,7 +242,7 @@ def test_fallback_python_warns_once_and_counts():
     assert f.stats()["python"] == 2
 
 
-# --- plans and their rows -----------------------------------------------------------------------------------------------
+# --- plans and their rows -------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 9, 31, 64])
 def test_one_plan_serves_shapes(n):
@@ -339,7 +339,7 @@ def test_plans_are_bounded():
     assert sum(miss["count"] for miss in f.stats()["misses"]) == 6
 
 
-# --- constants ----------------------------------------------------------------------------------------------------------
+# --- constants ------------------------------------------------------------------------------------------------------
 
 def test_frozen_weights_are_packed_once_and_released():
     f = jitted(affine)
@@ -380,7 +380,7 @@ def test_weights_over_bytes_are_packed_while_their_array_lives():
     assert _dispatch.pack_stats()[0] == before
 
 
-# --- results --------------------------------------------------------------------------------------------------------------
+# --- results --------------------------------------------------------------------------------------------------------
 
 def test_results_are_ordinary_arrays():
     x = data(300, 300)
@@ -466,7 +466,7 @@ def test_writes_into_arguments_and_overlap():
         twice(locked, b[:4])
 
 
-# --- errors -----------------------------------------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------------------------
 
 def test_an_error_points_at_the_users_line():
     @prebake.jit
@@ -507,7 +507,7 @@ def test_memory_budget():
     assert free.stats()["peak_arena_bytes"] > 16
 
 
-# --- accounts ----------------------------------------------------------------------------------------------------------------
+# --- accounts -------------------------------------------------------------------------------------------------------
 
 def test_misses_are_counted_by_shape():
     f, w = jitted(affine), data(4, 2)
@@ -563,7 +563,7 @@ def test_named_shapes_are_checked_on_every_engine():
     assert halves.stats()["misses"] == [] or "b" in halves.stats()["misses"][0]["shape"]
 
 
-# --- threads and forks -------------------------------------------------------------------------------------------------------
+# --- threads and forks ----------------------------------------------------------------------------------------------
 
 def test_many_threads():
     f, w = jitted(affine), data(16, 16)

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-
-import prebake
 from prebake.vm.plan.signature import is_constant
 from prebake.vm.run import _dispatch
+
+import prebake
 
 Pair = namedtuple("Pair", "a b")
 
@@ -71,8 +71,8 @@ def test_a_whole_model_in_place():
     model = Model()
     expected = model.w.copy()
     assert prebake.freeze(model) is model
-    arrays = [model.w, model.tied, model.row, model.layers[0]["w"], model.layers[1][0], model.ordered["a"], model.pair.a,
-              model.pair.b[0], model.locked.w, model.slotted.w, model.slotted.private()]
+    arrays = [model.w, model.tied, model.row, model.layers[0]["w"], model.layers[1][0], model.ordered["a"],
+              model.pair.a, model.pair.b[0], model.locked.w, model.slotted.w, model.slotted.private()]
     assert all(is_constant(a) for a in arrays)
     assert model.tied is model.w
     assert np.shares_memory(model.row, model.w)
@@ -90,7 +90,8 @@ def test_freezing_again_changes_nothing():
 
 
 @pytest.mark.parametrize("make", [
-    lambda: np.asfortranarray(np.arange(12.0).reshape(3, 4)), lambda: np.arange(12.0)[::2], lambda: np.arange(12.0)[::-1],
+    lambda: np.asfortranarray(np.arange(12.0).reshape(3, 4)), lambda: np.arange(12.0)[::2],
+    lambda: np.arange(12.0)[::-1],
     lambda: np.float32(3) * np.ones(()), lambda: np.zeros((0, 4)), lambda: np.broadcast_to(np.ones(3), (2, 3)),
     lambda: np.array(["a", "bc"]), lambda: np.ones(3, np.complex128), lambda: np.zeros(3, [("a", "i4"), ("b", "f8")]),
 ])

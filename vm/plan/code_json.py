@@ -11,6 +11,7 @@ hold the rest. Form:
      "outputs": [[memory dtype, [extent regs], ptr reg, early 0|1], ...]
      "packs":   [[row, dtype, k, n, offset, row_stride, col_stride], ...]
      "result":  {"kind": ..., fields of ResultSpec that are not their default; "value" and "keys" encoded}
+     "optional_packs": true where the kernels read an operand as it is when its pack is NULL (absent: false),
      "symbols": {name: reg}, "guards": [text, ...], "steps": number of nests and products in the body}
 
 A register of -1 means "none". Values (constants of results, dict keys) are encoded by `encode_value`.
@@ -21,67 +22,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from .code import Code, ContractCode, For, If, NestCode, ResultSpec, While
-
-
-def encode_value(value: object) -> object:
-    """A JSON-able form of a constant: None, bool, int and str as they are, anything else as [tag, ...].
-
-    Raises TypeError for values that are no constants.
-    """
-    kind = type(value)
-    if value is None or kind in (bool, int, str):
-        return value
-    if kind is float:
-        return ["f", value.hex()]  # type: ignore[attr-defined]
-    if kind is complex:
-        return ["c", value.real.hex(), value.imag.hex()]  # type: ignore[attr-defined]
-    if kind in (tuple, list):
-        return ["t" if kind is tuple else "l", *map(encode_value, value)]  # type: ignore[call-overload]
-    if kind is bytes:
-        return ["b", value.hex()]  # type: ignore[attr-defined]
-    if kind is slice:
-        return ["s", *map(encode_value, (value.start, value.stop, value.step))]  # type: ignore[attr-defined]
-    if value is Ellipsis:
-        return ["e"]
-    if isinstance(value, np.dtype):
-        return ["d", value.str]
-    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
-        return ["n", value.dtype.str, value.tobytes().hex()]
-    raise TypeError(f"{kind.__name__} is no constant")
-
-
-def decode_value(data: Any) -> object:
-    """The value that `encode_value` wrote. Raises ValueError on anything else."""
-    if not isinstance(data, list):
-        if data is None or isinstance(data, (bool, int, str)):
-            return data
-        raise ValueError(f"no encoded value: {data!r}")
-    try:
-        tag, *rest = data
-        if tag == "f":
-            return float.fromhex(rest[0])
-        if tag == "c":
-            return complex(float.fromhex(rest[0]), float.fromhex(rest[1]))
-        if tag == "t":
-            return tuple(map(decode_value, rest))
-        if tag == "l":
-            return list(map(decode_value, rest))
-        if tag == "b":
-            return bytes.fromhex(rest[0])
-        if tag == "s":
-            return slice(*map(decode_value, rest))
-        if tag == "e":
-            return Ellipsis
-        if tag == "d":
-            return np.dtype(rest[0])
-        if tag == "n":
-            return np.frombuffer(bytes.fromhex(rest[1]), dtype=rest[0])[0]
-    except (TypeError, IndexError, AttributeError) as error:
-        raise ValueError(f"no encoded value: {data!r}") from error
-    raise ValueError(f"unknown value tag {data[0]!r}")
+from .encoded import encode_value
 
 
 def dispatch_spec(code: Code) -> dict[str, Any]:

@@ -135,7 +135,7 @@ cdef class ResultNode:
     cdef list items
 
     def __cinit__(self, dict spec, dict types):
-        from ..plan.code_json import decode_value
+        from ..plan.encoded import decode_value
 
         kind = spec["kind"]
         self.kind = RESULT_KINDS[kind]
@@ -244,6 +244,7 @@ cdef class Entry:
     cdef ShapeTable shapes
     cdef int failed_row
     cdef readonly bint writes
+    cdef bint packs_optional  # kernels take a missing pack: weights that may change are served too, unpacked
     cdef readonly tuple row_tuples
     cdef readonly dict spec
     cdef readonly list symbols         # names of the extents that are counted
@@ -292,6 +293,8 @@ cdef class Entry:
             if out.ndim > STACK_AXES:
                 raise ValueError("a result has too many axes")
             out.shape = self.registers(shape)
+        # constants that are written elsewhere could overlap what this plan writes: then they must be constant
+        self.packs_optional = bool(spec.get("optional_packs")) and not self.writes
         self.n_packs = len(spec["packs"])
         self.pack_specs = <PackC *>self.room(self.n_packs, sizeof(PackC))
         for i, (row, dtype, k, n, offset, row_stride, col_stride) in enumerate(spec["packs"]):
@@ -563,7 +566,7 @@ cdef class Entry:
                 for axis in range(row.ndim):
                     if pb_dim(value, axis) != row.shape[axis]:
                         return MISS_GUARD
-                if not is_constant(value):
+                if not (self.packs_optional and not mode & EXACT) and not is_constant(value):
                     return MISS_LAYOUT
             elif mode & EXACT and not flags & NPY_ARRAY_WRITEABLE and not volatile and is_constant(value):
                 return MISS_LAYOUT
@@ -763,6 +766,9 @@ cdef class Entry:
             return chosen
         for i in range(self.n_packs):
             pack = &self.pack_specs[i]
+            if self.packs_optional and not is_constant(s.values[pack.row]):
+                s.packs[i] = NULL  # the kernel reads the operand as it is
+                continue
             if pack.source != pb_data(s.values[pack.row]) or pack.epoch != pack_epoch:
                 pack.data = find_pack(s.values[pack.row], self.library, pack)
                 pack.source, pack.epoch = pb_data(s.values[pack.row]), pack_epoch

@@ -190,5 +190,20 @@ cdef class Chooser:
         return -1
 
 
+def choose_all(n_kernels, symbols, values):
+    """Every kernel whose bucket holds, in order (the choice made by `serve`, for tests)."""
+    cdef Chooser chooser = Chooser(n_kernels, list(symbols))
+    cdef pb_reg regs[64]
+    cdef int at = -1
+    for i, value in enumerate(values[:64]):
+        regs[<int>i].i = value
+    found = []
+    while True:
+        at = chooser.next(regs, at + 1)
+        if at < 0:
+            return found
+        found.append(at)
+
+
 cdef extern from *:
     int count_trailing_zeros "__builtin_ctzll"(unsigned long long) nogil

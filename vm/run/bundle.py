@@ -9,7 +9,6 @@ The manifest's form is in `manifest.py`; here it stays a dictionary, to keep sta
 from __future__ import annotations
 
 import os
-import re
 import sys
 import warnings
 from _blake2 import blake2b
@@ -34,8 +33,8 @@ STAMP_FIELDS: dict[str, str] = {
     "platform": "equal",
     "compiler": "ignore",
 }
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*\Z")
-_DIGEST_LINE = re.compile(rb'\{"digest": "([0-9a-f]{64})",\n')
+_NAME_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+_DIGEST_HEAD, _DIGEST_TAIL = b'{"digest": "', b'",\n'  # around 64 hexadecimal digits, on the first line
 _BIGGEST = 256 << 20  # no manifest is larger than this
 
 
@@ -76,6 +75,7 @@ class Bundle:
         self.stamp: dict[str, Any] = {}
         self.records: dict[str, Any] = {}
         self.table: Any = None  # capsule "prebake.kernels"
+        self.manifest_digest = ""
         self.refused: dict[str, str] = {}  # function -> reason, of those that were asked for and did not fit
         self._effect = effect
         try:
@@ -102,6 +102,13 @@ class Bundle:
         state = f"level {self.level}, {len(self.records)} functions" if self.accepted else f"refused: {self.reason}"
         return f"<prebake.Bundle {self.path!r} {state}>"
 
+    def is_current(self) -> bool:
+        """Whether the folder still holds the manifest that was loaded."""
+        try:
+            return file_digest(self._read(MANIFEST, "manifest")) == self.manifest_digest
+        except BundleError:
+            return False
+
     # --- loading
 
     def _refuse(self, field: str, built: object, here: object, fix: str, reason: str = "STALE_STAMP") -> BundleError:
@@ -109,7 +116,7 @@ class Bundle:
 
     def _read(self, name: object, field: str) -> bytes:
         """The bytes of a file of the bundle; only plain names are looked for."""
-        if not isinstance(name, str) or not _PLAIN_NAME.match(name):
+        if not isinstance(name, str) or not name or name[0] in ".-" or not _NAME_CHARACTERS.issuperset(name):
             raise self._refuse(field, f"file name {name!r}", "plain names only", _REBUILD)
         path = os.path.join(self.path, name)
         try:
@@ -122,6 +129,7 @@ class Bundle:
 
     def _load(self) -> None:
         data = self._read(MANIFEST, "manifest")
+        self.manifest_digest = file_digest(data)
         try:
             manifest = parse_json(data)
             self.stamp = dict(manifest["stamp"])
@@ -130,22 +138,24 @@ class Bundle:
             raise self._refuse("manifest", "a JSON object with stamp, targets, functions",
                                f"{type(error).__name__}: {error}", _REBUILD) from None
         self._check_stamp()
-        line = _DIGEST_LINE.match(data)
-        if line is None or file_digest(data[line.end():]).encode() != line[1]:
-            raise self._refuse("manifest digest", line[1].decode()[:16] if line else "a digest on the first line",
-                               file_digest(data[line.end() if line else 0:])[:16], _REBUILD)
-        level, target = self._choose_target(targets)
+        head, at, tail = data.partition(_DIGEST_TAIL)
+        if head != _DIGEST_HEAD + file_digest(tail).encode() or not at:
+            raise self._refuse("manifest digest", head[len(_DIGEST_HEAD):][:16].decode("ascii", "replace"),
+                               file_digest(tail)[:16], _REBUILD)
+        level, target = self._choose_target(targets) if targets else ("", None)  # without kernels: programs alone
         try:
-            shared, expected = target["file"], target["digest"]
             files = [(record["msbc"], record["msbc_digest"], f"functions.{name}.msbc")
                      for name, record in records.items()]
+            if target is not None:
+                files.append((target["file"], target["digest"], f"targets.{level}"))
         except (KeyError, TypeError) as error:
             raise self._refuse("manifest", "files with digests", f"{type(error).__name__}: {error}", _REBUILD) from None
-        for name, digest, field in [(shared, expected, f"targets.{level}"), *files]:
+        for name, digest, field in files:
             found = file_digest(self._read(name, field))
             if found != digest:
                 raise self._refuse(f"{field} digest", f"{name} {str(digest)[:16]}", found[:16], _REBUILD)
-        self.table = self._load_library(shared, level)
+        if target is not None:
+            self.table = self._load_library(target["file"], level, target["digest"])
         self.level, self.records = level, records
 
     def _check_stamp(self) -> None:
@@ -165,20 +175,18 @@ class Bundle:
         raise self._refuse("cpu_level", ", ".join(sorted(map(str, targets))) or "no target", usable[0],
                            f"prebake build --targets {usable[0]}", "CPU_LEVEL")
 
-    def _load_library(self, name: str, level: str) -> Any:
-        from importlib.machinery import ExtensionFileLoader
-        from importlib.util import module_from_spec, spec_from_loader
+    def _load_library(self, name: str, level: str, digest: str) -> Any:
+        from importlib.machinery import ExtensionFileLoader, ModuleSpec
 
         # the extension's own name is the file name's first part; loading one file twice is not possible
         path = os.path.realpath(os.path.join(self.path, name))
-        known = _libraries.get(path)
+        known = _libraries.get((path, digest))
         if known is None:
             try:
                 loader = ExtensionFileLoader(name.partition(".")[0], path)
-                spec = spec_from_loader(loader.name, loader)
-                module = module_from_spec(spec)  # type: ignore[arg-type]
+                module = loader.create_module(ModuleSpec(loader.name, loader, origin=path))
                 loader.exec_module(module)
-                known = _libraries[path] = (module, module.table)
+                known = _libraries[path, digest] = (module, module.table)
             except (ImportError, AttributeError, OSError) as error:
                 raise self._refuse(f"targets.{level}", name, f"{type(error).__name__}: {error}", _REBUILD) from None
         return known[1]
@@ -215,7 +223,9 @@ class Bundle:
 
     def entries(self, name: str, max_shapes: int) -> list[Any]:
         """The plans of a function, ready to serve. Raises BundleError for a record that is none."""
-        made = []
+        made: list[Any] = []
+        if self.table is None:
+            return made
         try:
             for plan in self.records[name]["plans"]:
                 rows = tuple([_dispatch.row_of_json(row) for row in plan["rows"]])
@@ -231,7 +241,7 @@ class Bundle:
 
 
 _REBUILD = "prebake build BUCKETS.yaml -o BUNDLE"
-_libraries: dict[str, tuple[Any, Any]] = {}
+_libraries: dict[tuple[str, str], tuple[Any, Any]] = {}  # (path, digest) -> module and capsule
 _fresh_files: dict[str, tuple[tuple[int, int], str, str | None]] = {}
 
 
@@ -315,8 +325,9 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     """
     folder = os.fspath(path)
     key = os.path.realpath(folder)
-    if key in _loaded and not _loaded[key].accepted:
-        del _loaded[key]  # it may have been mended
+    known = _loaded.get(key)
+    if known is not None and not (known.accepted and known.is_current()):
+        del _loaded[key]  # mended, or built again
     bundle = open_bundle(folder)
     for name in bundle.records:
         _by_function[name] = bundle
@@ -382,8 +393,8 @@ def bundles_beside(file: str) -> tuple[str, ...]:
             _searched[folder] = _bundles_in(os.path.join(folder, FOLDER))
         found += _searched[folder]
         parent = os.path.dirname(folder)
-        is_package = os.path.isfile(os.path.join(folder, "__init__.py"))
-        if parent == folder or not (is_package or not os.path.isdir(folder)):
+        # upwards through packages, and out of an archive that the module was read from
+        if parent == folder or (os.path.isdir(folder) and not os.path.isfile(os.path.join(parent, "__init__.py"))):
             return tuple(found)
         folder = parent
 

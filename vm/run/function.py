@@ -18,7 +18,7 @@ from .. import flags, options
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError
 from . import _dispatch, bundle
 from .log import is_logging, log, log_once, wants_dump
-from .names import qualified_name
+from .names import module_of, qualified_name
 
 TRAPPED = 6  # a status of _dispatch.Entry
 MAX_MISSES = 256   # misses kept one by one for calls that no plan served
@@ -90,6 +90,8 @@ class FunctionState:
                 self.bundle.refused[self.function.name] = error.reason
                 self.bundle, self.bundle_reason = None, error.reason
                 bundle.report(error)
+            else:
+                self.bundle_reason = "" if entries else "NO_BUCKET"
         self.function._set_prebuilt(entries)
 
     def _bundle_entries(self, found: bundle.Bundle, record: Mapping[str, Any]) -> list[Any]:
@@ -160,9 +162,7 @@ class FunctionState:
             return
         import sys
 
-        from ..lang.source import module_name
-
-        own = module_name(self.fn)
+        own = module_of(self.fn)
         cells = dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True))
         homes: list[object] = []
         for scope, module, name in captures:

@@ -6,12 +6,20 @@ import os
 import sys
 from typing import Any
 
-from ..lang.source import module_name
-
 
 def qualified_name(fn: Any) -> str:
     """'module:qualname' of a function, the key of statistics, profiles and bundles."""
-    return f"{module_name(fn)}:{fn.__qualname__}"
+    return f"{module_of(fn)}:{fn.__qualname__}"
+
+
+def module_of(fn: Any) -> str:
+    """The module of a function, a script's stem in place of `__main__`."""
+    name = fn.__module__
+    if name and name != "__main__":
+        return str(name)
+    from ..lang.source import module_name  # it loads regular expressions
+
+    return module_name(fn)
 
 
 def main_module_name() -> str:
