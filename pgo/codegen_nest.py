@@ -100,7 +100,8 @@ class Access:
 class NestFunction:
     """A printed nest: the body of a function whose parameters are registers, or addresses (base, offset) of views.
 
-    params: (register, -1 or the offset register, type). It returns 0, or n when check n failed (`positions[n - 1]` is the instruction to blame).
+    params: (register, -1 or the offset register, type). It returns 0, or n when check n failed (`positions[n - 1]` is
+    the instruction to blame).
     """
 
     body: str
