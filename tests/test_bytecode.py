@@ -75,8 +75,8 @@ def test_corpus_round_trips():
 
 CONSTANTS = (
     None, True, False, 0, 1, -1, 127, 128, -128, -129, 255, 2**63, -(2**63), 2**64, 10**400, -(10**5000), 0.0, -0.0,
-    1.5,    math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 1j, complex(-0.0, 0.0), complex(math.inf, -0.0), "", "a",
-    "\n\"'\\", "é漢🙂", "\ud800", "\0", ..., (), (1,), (True, 1, 1.0), ((), ((None,),)), np.dtype("float32"),
+    1.5, math.inf, -math.inf, 5e-324, 1.7976931348623157e308, 1j, complex(-0.0, 0.0), complex(math.inf, -0.0), "",
+    "a", "\n\"'\\", "é漢🙂", "\ud800", "\0", ..., (), (1,), (True, 1, 1.0), ((), ((None,),)), np.dtype("float32"),
     np.dtype("bool"), np.dtype("complex128"), np.dtype(">i2"), np.dtype("uint64"), UNBOUND,
 )
 

@@ -24,26 +24,32 @@ _IMM_LIMITS: dict[tuple[str, str], int] = {
 }
 _HINTS = frozenset((0, *NAMES))
 _INTEGERS = frozenset(code for code, name in NAMES.items() if "int" in name)
-_LOAD_CONST = int(Op.LOAD_CONST)
+# plain ints: looking a member up on the enum costs as much as a check
+_LOAD_CONST, _INPLACE, _BUILD = int(Op.LOAD_CONST), int(Op.INPLACE_TENSOR), int(Op.BUILD)
+_SHAPE_REF = int(Op.TENSOR_SHAPE_REF)
 _REGISTER_KINDS = frozenset(("dst", "src"))
 
 
 class _Spec(NamedTuple):
     """What the operand words of an opcode are: the fixed ones, then perhaps a counted tail."""
 
-    checked: tuple[tuple[int, str], ...]  # (position, kind) of words with a limit; the graph check looks at targets
+    registers: tuple[int, ...]  # positions of registers
+    indices: tuple[tuple[int, str], ...]  # (position, kind) of table indices; the graph check looks at targets
     fixed: int
     tail: str  # "", "srcs" or "dsts"
     kernel: int  # position of the kernel id, or -1
     writes: int  # position of the register written, or -1
+    has_imm: bool
 
 
 def _spec(operands: tuple[tuple[str, str], ...]) -> _Spec:
     kinds = [kind for _, kind in operands]
     tail = kinds.pop() if kinds and kinds[-1] in ("srcs", "dsts") else ""
     return _Spec(
-        tuple((i, kind) for i, kind in enumerate(kinds) if kind not in ("target", "imm", "kernel")), len(kinds), tail,
-        kinds.index("kernel") if "kernel" in kinds else -1, kinds.index("dst") if "dst" in kinds else -1)
+        tuple(i for i, kind in enumerate(kinds) if kind in ("dst", "src")),
+        tuple((i, kind) for i, kind in enumerate(kinds) if kind in ("param", "const", "capture")), len(kinds), tail,
+        kinds.index("kernel") if "kernel" in kinds else -1, kinds.index("dst") if "dst" in kinds else -1,
+        "imm" in kinds)
 
 
 _SPECS: dict[int, _Spec] = {row.code: _spec(row.operands) for row in TABLE}
@@ -67,12 +73,12 @@ class OperandCheck:
         self.is_readable = True
         self.constant_of: dict[int, int] = {}
         self.kernels_used: set[int] = set()
+        self.listed = frozenset(program.kernels)
 
     def run(self) -> None:
         p = self.program
         n_symbols, n_regs = len(p.symbols), p.n_regs
-        limits = {"dst": n_regs, "src": n_regs, "const": len(p.constants), "capture": len(p.captures),
-                  "param": len(p.params)}
+        limits = {"const": len(p.constants), "capture": len(p.captures), "param": len(p.params)}
         held = self.constant_of
         for index, ins in enumerate(p.code):
             op, args = ins.op, ins.args
@@ -86,12 +92,15 @@ class OperandCheck:
             if ins.dtype not in _HINTS:
                 self.report(index, f"unknown dtype hint 0x{ins.dtype:02X}",
                             "hints are the codes of vm/dtypes.py, 0 for unknown", _REBUILD)
-            checked, fixed, tail, kernel_at, write_at = spec
+            registers, indices, fixed, tail, kernel_at, write_at, has_imm = spec
             size = len(args)
             if (size <= fixed or size != fixed + 1 + args[fixed]) if tail else size != fixed:
                 self._bad_count(index, ins, fixed, tail)
                 continue
-            for position, kind in checked:
+            for position in registers:
+                if not 0 <= args[position] < n_regs:
+                    self._out_of_range(index, ins, position, "src", n_regs)
+            for position, kind in indices:
                 if not 0 <= args[position] < limits[kind]:
                     self._out_of_range(index, ins, position, kind, limits[kind])
             if tail:
@@ -105,7 +114,7 @@ class OperandCheck:
                 held[register] = value if held.get(register, value) == value else -1
             if kernel_at >= 0:
                 self._kernel(index, ins, args[kernel_at])
-            if op in _IMMS or op == Op.TENSOR_SHAPE_REF:
+            if has_imm:
                 self._imm(index, ins)
         self._constants()
 
@@ -146,7 +155,7 @@ class OperandCheck:
             self._unreadable(index, ins.op)
 
     def _imm(self, index: int, ins: Instruction) -> None:
-        if ins.op == Op.TENSOR_SHAPE_REF:
+        if ins.op == _SHAPE_REF:
             axis = ins.args[2] - 0x10000 if ins.args[2] >= 0x8000 else ins.args[2]
             if not -MAX_RANK <= axis < MAX_RANK:
                 self.report(index, f"axis {axis} of a shape", f"arrays have at most {MAX_RANK} axes",
@@ -156,7 +165,7 @@ class OperandCheck:
             if ins.args[position] > limit:
                 self.report(index, f"operand '{name}' is {ins.args[position]}, expected 0 to {limit}",
                             BY_CODE[ins.op].doc, _REBUILD)
-        if ins.op == Op.BUILD:
+        if ins.op == _BUILD:
             count = ins.args[2]
             kind = ins.args[1]
             if kind == 2 and not 1 <= count <= 3:
@@ -174,10 +183,10 @@ class OperandCheck:
                         "give the helper a plain `def` with source that can be read (no recursion, no generators), "
                         "pass its result in as an argument, or make the bytecode again with this prebake")
             return
-        if kernel_id not in self._listed:
+        if kernel_id not in self.listed:
             self.report(index, f"kernel {row.name} (0x{kernel_id:04X}) is not in the program's list of kernels",
                         "loaders look at that list alone to see what a program needs", _REBUILD)
-        if ins.op == Op.INPLACE_TENSOR:
+        if ins.op == _INPLACE:
             if row.name not in registry.INPLACE:
                 self.report(index, f"{row.name} has no in-place form",
                             "INPLACE_TENSOR takes an operator: " + ", ".join(sorted(registry.INPLACE)), _REBUILD)
@@ -188,13 +197,6 @@ class OperandCheck:
             expected = f"{least}" if least == most else f"{least} to {most}"
             self.report(index, f"{row.name} is called with {count} operands, it takes {expected}",
                         f"its parameters are ({row.params})", _REBUILD)
-
-    @property
-    def _listed(self) -> frozenset[int]:
-        listed = self.__dict__.get("_listed_set")
-        if listed is None:
-            listed = self.__dict__["_listed_set"] = frozenset(self.program.kernels)
-        return listed
 
     # --- constants against their use
 

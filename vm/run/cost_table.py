@@ -98,7 +98,7 @@ for _rule, _names in (
     # Python
     (k.walk_cost, """
         py.min py.max py.abs py.sum py.any py.all py.int py.float py.bool py.complex py.dict_get py.dict_update py.raise
-        op.pos math.hypot math.fsum math.dist math.gcd"""),
+        py.assert         op.pos math.hypot math.fsum math.dist math.gcd"""),
     (k.listed_cost, "py.tuple py.list py.sorted py.list_extend py.list_insert py.list_reverse"),
     (k.range_cost, "py.range"), (k.round_cost, "py.round"), (k.pow_cost, "py.pow"), (k.format_cost, "py.format"),
     (k.text_cost, "py.text"), (k.operator_cost("mod"), "py.divmod"),

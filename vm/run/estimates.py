@@ -17,6 +17,7 @@ from ..errors import LimitError
 MAX_NODES = 200_000  # items looked at in one container
 MAX_DEPTH = 100
 MAX_INT_BITS = 1 << 16
+_SMALL = 1 << 62
 CONTAINERS = (tuple, list)
 
 
@@ -27,7 +28,10 @@ class Cost(NamedTuple):
     work: int
 
 
+FREE = Cost(0, 0)
 Rule = Callable[[Sequence[Any]], Cost]
+_PYTHON_NUMBERS = frozenset((int, float, bool))
+_NUMBERS = frozenset((int, float, bool, complex, np.bool_, np.float32, np.float64, np.int64, np.int32, np.float16))
 
 
 def shape_of(value: object) -> tuple[int, ...]:
@@ -66,7 +70,9 @@ def extent_of(values: Iterable[object]) -> Extent:
         nodes += 1
         if nodes > MAX_NODES or depth > MAX_DEPTH:
             raise LimitError(f"a container of more than {MAX_NODES} items, or nested deeper than {MAX_DEPTH}")
-        if isinstance(value, np.ndarray):
+        if type(value) in _PYTHON_NUMBERS:
+            elements += 1
+        elif isinstance(value, np.ndarray):
             if value.dtype.kind not in "biufcV" or value.dtype.hasobject:
                 raise LimitError(f"an array of dtype {value.dtype}: limited runs take numeric arrays")
             elements += value.size
@@ -105,6 +111,11 @@ def broadcast_size(shapes: Iterable[Sequence[int]]) -> int:
 
 def elementwise(values: Sequence[object], factor: int = 4) -> Cost:
     """Every operand read once, the result as large as their broadcast or as all of them together."""
+    for value in values:
+        if type(value) not in _NUMBERS:
+            break
+    else:
+        return FREE
     extent = extent_of(values)
     elements = max(extent.elements, broadcast_size(extent.shapes))
     return Cost(elements * extent.item_bytes, elements * factor)
@@ -131,7 +142,11 @@ def _repeat_count(value: object) -> int:
 
 def binary(name: str, a: Any, b: Any) -> Cost:
     """Cost of `a <name> b` for name in add, sub, mul, truediv, floordiv, mod, pow, lshift, rshift, and, or, xor."""
+    if type(a) is float and type(b) in _NUMBERS:
+        return FREE
     if isinstance(a, int) and isinstance(b, int):
+        if -_SMALL < a < _SMALL and -_SMALL < b < _SMALL and name not in ("pow", "lshift"):
+            return FREE
         bits_a, bits_b = a.bit_length(), b.bit_length()
         bits = max(bits_a, bits_b) + 1
         if name == "mul":
