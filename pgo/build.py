@@ -41,12 +41,13 @@ MODULE = "kernels"  # the Cython module's name
 
 def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, targets: Sequence[str] | None = None,
           allow_stale: bool = False, jobs: int | None = None, progress: bool = False, verify: bool = True,
-          pure: bool = False, roots: Iterable[str | os.PathLike[str]] = ()) -> Path:
+          pure: bool = False, roots: Iterable[str | os.PathLike[str]] = (), package: str | None = None) -> Path:
     """Build the bundle of a `buckets.yaml` into the folder `output` (replaced in one step) and return that folder.
 
     targets: CPU levels, all that the compiler knows for this machine when left out. jobs: compilers at the same time
     (default: PREBAKE_BUILD_JOBS, else the number of CPUs). pure: programs and plans, no kernels; needs no compiler.
-    roots: folders in which sources are looked for. verify: compare each kernel with the interpreter.
+    roots: folders in which sources are looked for first. verify: compare each kernel with the interpreter.
+    package: only the functions of this top-level package or module.
     Raises ConfigError (files, tools, stale sources without allow_stale), PlanError (a bucket that cannot be served),
     InternalError (generated code that does not compile or computes something else).
     """
@@ -55,13 +56,15 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
     _check_place(place)
     compiler = None if pure else toolchain.find_toolchain()
     wanted = () if pure else choose_levels(targets)
-    with _progress(progress, len(config.functions) + len(wanted) + 2) as step:
+    chosen = [f for f in config.functions if package in (None, top_level(f.qualname))]
+    with _progress(progress, len(chosen) + len(wanted) + 2) as step:
         functions = []
-        for function in config.functions:
+        for function in chosen:
             step(f"plan {function.qualname}")
             functions.append(plan_kernels(config, function))
         roots = [*roots, config.path.resolve().parent]
-        _check_fresh(functions, roots, allow_stale)
+        with _before_sys_path(roots):
+            _check_fresh(functions, roots, allow_stale)
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as folder:
             bundle = Path(folder) / "bundle"
@@ -70,17 +73,23 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
             if compiler is not None and any(f.plans for f in functions):
                 module = make_module(functions)
                 files = _Compilation(compiler, module, Path(folder), bundle, step).run(wanted, _job_count(jobs))
-            _write_files(bundle, functions, files, compiler, roots)
+            with _before_sys_path(roots):
+                _write_files(bundle, functions, files, compiler, roots)
             if verify and files:
                 step("verify")
                 from .verify import verify_bundle
 
                 verify_bundle(bundle, functions, files, Path(folder))
             _replace(place, bundle)
-    for function in functions:
-        for note in function.notes:
+    for built in functions:
+        for note in built.notes:
             _log(note)
     return place
+
+
+def top_level(qualname: str) -> str:
+    """The top-level package or module of a qualified name: `models` of `models.risk:score`."""
+    return qualname.partition(":")[0].partition(".")[0]
 
 
 def choose_levels(targets: Sequence[str] | None) -> tuple[levels.Level, ...]:
@@ -201,6 +210,17 @@ def _check_fresh(functions: Sequence[BuiltFunction], roots: Sequence[str | os.Pa
         lines = "\n  ".join(dict.fromkeys(stale))
         raise ConfigError(f"the source has changed since it was recorded\n  {lines}", key="functions",
                           hint="record and plan again, or build with --allow-stale (the bundle is refused at run time)")
+
+
+@contextlib.contextmanager
+def _before_sys_path(roots: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
+    """The project's own sources come before an older copy that is installed here."""
+    saved = list(sys.path)
+    sys.path[:0] = [os.fspath(root) for root in roots]
+    try:
+        yield
+    finally:
+        sys.path[:] = saved
 
 
 def _write_files(bundle: Path, functions: Sequence[BuiltFunction], files: dict[str, str],
