@@ -60,8 +60,8 @@ class Group:
 class Limits:
     """What a bundle may cost. bytes and seconds are of all kernels at one CPU level.
 
-    min_gain: share of its own calls' time that a kernel must save (0.05: noise of a measurement is less); min_share: share of all
-    calls' time that one must save which only makes faster what a wider one serves already.
+    min_gain: share of its own calls' time that a kernel must save (0.05: noise of a measurement is less); min_share:
+    share of all calls' time that one must save which only makes faster what a wider one serves already.
     """
 
     max_kernels: int = 32
@@ -156,46 +156,71 @@ def propose(groups: Sequence[Group]) -> list[Candidate]:
     return found
 
 
+def _together(group: Group) -> list[tuple[str, ...]]:
+    """The group's varying names; those that are equal at every point come together (a fact may tie them)."""
+    columns: dict[tuple[int, ...], list[str]] = {}
+    for axis, name in enumerate(group.names):
+        column = tuple(p.extents[axis] for p in group.points)
+        if len(set(column)) > 1:
+            columns.setdefault(column, []).append(name)
+    return [tuple(names) for names in columns.values()]
+
+
 def _widest(index: int, group: Group) -> Candidate:
     box: dict[str, tuple[int, int]] = {}
     for axis, name in enumerate(group.names):
         seen = {p.extents[axis] for p in group.points}
         box[name] = (min(seen), max(seen))
-    for axis, name in enumerate(group.names):
-        box[name] = _widen(group, box, name, group.cells[axis])
+    for names in _together(group):
+        span = _widen(group, box, names)
+        box |= dict.fromkeys(names, span)
     return Candidate(index, box, tuple(range(len(group.points))))
 
 
-def _widen(group: Group, box: Mapping[str, tuple[int, int]], name: str, cell: tuple[int, int]) -> tuple[int, int]:
-    """A range rounded outwards, where the plan's facts still hold: down to 1, up to a power of two.
+def _widen(group: Group, box: Mapping[str, tuple[int, int]], names: Sequence[str]) -> tuple[int, int]:
+    """A range rounded outwards: down to 1, up to a power of two, or as far as the plan's facts hold.
 
     Traffic of tomorrow reaches a little further than today's sample, and a wider range costs a ranged kernel nothing.
     """
-    lo, hi = box[name]
-    if lo == hi:
-        return lo, hi
+    lo, hi = box[names[0]]
+    cells = [group.cells[group.names.index(name)] for name in names]
     corners = [{n: span[side] for n, span in box.items()} for side in (0, 1)]
-    down, up = max(min(lo, 1), cell[0]), min(1 << (hi - 1).bit_length(), cell[1])
-    if all(group.holds({**c, name: down}) for c in corners):
-        lo = down
-    if all(group.holds({**c, name: up}) for c in corners):
-        hi = up
-    return lo, hi
+
+    def holds(value: int) -> bool:
+        return all(group.holds({**c, **dict.fromkeys(names, value)}) for c in corners)
+
+    return (_reach(lo, max(min(lo, 1), *(c[0] for c in cells)), holds),
+            _reach(hi, min(1 << (hi - 1).bit_length(), *(c[1] for c in cells)), holds))
+
+
+def _reach(start: int, target: int, holds: Callable[[int], bool]) -> int:
+    """The value nearest to `target`, from `start`, up to which a predicate holds that changes once at the most."""
+    if holds(target):
+        return target
+    inside, outside = start, target
+    while abs(outside - inside) > 1:
+        middle = (inside + outside) // 2
+        if holds(middle):
+            inside = middle
+        else:
+            outside = middle
+    return inside
 
 
 def _narrow(widest: Candidate, group: Group) -> list[Candidate]:
     """Boxes with one to all of the varying symbols fixed; the others keep the widest range, which costs nothing."""
-    varying = [a for a in range(len(group.names)) if len({p.extents[a] for p in group.points}) > 1]
+    varying = _together(group)
     found: list[Candidate] = []
     for size in range(1, len(varying) + 1 if len(varying) <= 3 else 2):
-        for axes in combinations(varying, size):
+        for chosen in combinations(varying, size):
+            axes = [group.names.index(names[0]) for names in chosen]
             members: dict[tuple[int, ...], list[int]] = {}
             for i, point in enumerate(group.points):
                 members.setdefault(tuple(point.extents[a] for a in axes), []).append(i)
             heavy = {key: sum(_weight(group.points[i]) for i in inside) for key, inside in members.items()}
             ranked = sorted(members.items(), key=lambda item: (-heavy[item[0]], item[0]))
             for key, inside in ranked[:_MOST_TUPLES]:
-                fixed = {group.names[a]: (v, v) for a, v in zip(axes, key, strict=True)}
+                fixed = {name: (v, v) for names, v in zip(chosen, key, strict=True) for name in names}
                 box = {name: fixed.get(name, span) for name, span in widest.box.items()}
                 found.append(Candidate(widest.group, box, tuple(inside), tuple(fixed)))
     return found

@@ -30,7 +30,8 @@ def branch_edges(program: Program) -> dict[str, list[int]]:
     def compare(a: object, b: object, op: str) -> None:
         if isinstance(a, int) and isinstance(b, tuple):
             a, b, op = b, a, _MIRRORED.get(op, "")
-        if isinstance(a, tuple) and a[0] == "symbol" and isinstance(b, int) and op in _EDGES:
+        # a path is an integer argument here; where it is an array, the edge is of a symbol that nothing asks for
+        if isinstance(a, tuple) and a[0] in ("symbol", "path") and type(b) is int and op in _EDGES:
             edges.setdefault(a[1], set()).update(e for e in _EDGES[op](b) if e > 0)
 
     for instruction in program.code:

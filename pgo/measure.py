@@ -28,7 +28,7 @@ from .buckets import Candidate, Group, PriorModel
 from .drive import Driver, GuardFailed, Trapped, find_kernel, open_capsule
 from .groups import FunctionPlan
 from .kernels import BuiltFunction, BuiltPlan, plan_kernels
-from .planning import recorded_signature, recordings_of
+from .planning import NotMeasured, recorded_signature, recordings_of
 from .samples import Samples
 from .schema import Bucket, BucketsFile, FunctionBuckets, dump_buckets, file_stem, programs_folder
 
@@ -81,12 +81,12 @@ class MeasuredModel:
 
 
 def measure_candidates(functions: Sequence[FunctionPlan], groups: Sequence[Group],
-                       candidates: Sequence[Candidate]) -> MeasuredModel | None:
-    """The measured cost model of the candidates worth building; None where there is no compiler to build them."""
+                       candidates: Sequence[Candidate]) -> MeasuredModel:
+    """The measured cost model of the candidates worth building. Raises NotMeasured where they cannot be built."""
     try:
         compiler = toolchain.find_toolchain()
-    except ConfigError:
-        return None
+    except ConfigError as error:
+        raise NotMeasured(error.message) from error
     chosen = worth_building(groups, candidates)
     model = MeasuredModel(widest={c.group: (c.group, c.text()) for c in chosen if not c.fixed})
     with tempfile.TemporaryDirectory(prefix="prebake-measure-") as name:
@@ -98,12 +98,12 @@ def measure_candidates(functions: Sequence[FunctionPlan], groups: Sequence[Group
 
             bundle = build(config.path, folder / "bundle", targets=[runnable_levels()[0].name], allow_stale=True,
                            verify=False)
-        except (PlanError, InternalError):
-            return None  # the real build will say what is wrong
+        except (ConfigError, PlanError, InternalError) as error:
+            raise NotMeasured(str(error).splitlines()[0]) from error
         built = {f.qualname: plan_kernels(config, f) for f in config.functions}
         library = next(iter(sorted(bundle.glob("*.so"))), None)
         if library is None:
-            return None
+            raise NotMeasured("no kernel was built")
         table, keep = open_capsule(library)
         by_name = {f.profile.qualname: f for f in functions}
         dispatch_ns = _dispatch_ns()

@@ -91,6 +91,11 @@ def declared_names(shapes: Mapping[str, str]) -> dict[str, str]:
 
 def _with_names(ties: list[_Tie], function: FunctionProfile) -> dict[str, tuple[str, ...]]:
     used = {tie.name for tie in ties if tie.name} | set(BUCKET_WORDS)
+    for tie in ties:  # an integer argument has a name already: it comes before the letters of axes
+        own = tie.symbols[0]
+        if not tie.name and own.isidentifier() and own not in used:
+            tie.name = own
+            used.add(own)
     found: dict[str, tuple[str, ...]] = {}
     constants = 0
     ranks = _ranks(function)
@@ -119,7 +124,7 @@ def _ranks(function: FunctionProfile) -> dict[str, int]:
 def _fresh(symbol: str, first_array: str, ranks: Mapping[str, int], used: set[str]) -> str:
     path, mark, rest = symbol.rpartition(".shape[")
     wishes: list[str] = []
-    if not mark:  # an integer argument has a name of its own
+    if not mark:
         wishes.append("".join(c if c.isalnum() else "_" for c in symbol.rpartition(".")[2]))
     elif path == first_array:
         letters = _AXES.get(ranks.get(path, 0), "")

@@ -30,6 +30,10 @@ from .schema import (
 _KEPT_SHAPES = 64  # representative shapes that are written beside the file
 
 
+class NotMeasured(Exception):
+    """Candidates could not be timed; the text says why, and the cost model's prior decides."""
+
+
 @dataclass
 class Planned:
     """What `plan` answers: the file's content, where it was written (None: nowhere), and how the choice came about."""
@@ -88,7 +92,7 @@ class Planned:
         return "\n".join([*lines, *self.notes])
 
 
-Measure = Callable[["Sequence[FunctionPlan]", Sequence[Group], Sequence[Candidate]], "CostModel | None"]
+Measure = Callable[["Sequence[FunctionPlan]", Sequence[Group], Sequence[Candidate]], CostModel]
 
 
 def plan(profile: object, output: str | os.PathLike[str] | None = None, *, max_kernels: int | None = None,
@@ -111,10 +115,15 @@ def plan(profile: object, output: str | os.PathLike[str] | None = None, *, max_k
     kept, edited = kept_buckets(functions, groups, before, earlier)
     candidates = [c for c in propose(groups)
                   if candidate_key(groups, c) not in dropped.get(groups[c.group].function, ())]
-    model = measure(list(functions.values()), groups, candidates) if measure is not None and candidates else None
+    model, why = None, ""
+    if measure is not None and candidates:
+        try:
+            model = measure(list(functions.values()), groups, candidates)
+        except NotMeasured as error:
+            why = f"not measured: {error}"
     selection = choose_kernels(groups, candidates, model or PriorModel(), limits, kept)
     return _assemble(seen, functions, groups, selection, edited, before, earlier, dropped, output,
-                     measured=model is not None)
+                     measured=model is not None, why=why)
 
 
 def _read(profile: object) -> Profile:
@@ -152,7 +161,7 @@ def _prepare(seen: FunctionProfile, before: FunctionBuckets | None, allow_stale:
 def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Group], selection: Selection,
               kept: Mapping[str, list[Bucket]], before: Mapping[str, FunctionBuckets], earlier: BucketsFile | None,
               dropped: Mapping[str, tuple[str, ...]], output: str | os.PathLike[str] | None, *,
-              measured: bool) -> Planned:
+              measured: bool, why: str) -> Planned:
     n_kept = sum(map(len, kept.values()))
     fresh = by_priority(c for c in selection.choices if not _is_kept(groups, c.candidate, kept))
     recordings: dict[str, Recordings] = {}
@@ -160,7 +169,7 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
     yaml_notes: dict[str, list[str]] = {"": [
         "written by `prebake plan`; edit as you like: what you change is kept when it is planned again",
         "kernels are tried in this order; a range is run-time extents, both ends included"]}
-    notes: list[str] = []
+    notes = [why] if why else []
     for name, function in functions.items():
         old = before.get(name, FunctionBuckets(name))
         comments = {bucket_key(b): (b.comments, b.tail) for b in old.buckets}

@@ -66,7 +66,7 @@ class SignatureProfile:
 
     def text(self) -> str:
         """`x: float32[2], w: float32[2] frozen`: what a reader wants of the rows."""
-        leaves = [row for row in self.signature.rows if row.kind in ("array", "scalar")]
+        leaves = [row for row in self.signature.rows if row.kind in ("array", "scalar") or _is_setting(row)]
         shown = [_leaf_text(row) for row in leaves[:6]]
         return ", ".join(shown) + (f", and {len(leaves) - 6} more" if len(leaves) > 6 else "")
 
@@ -74,7 +74,14 @@ class SignatureProfile:
 _DTYPES = {"i": "int", "u": "uint", "f": "float"}
 
 
+def _is_setting(row: Row) -> bool:
+    """A flag, number or word that this signature is bound to."""
+    return row.kind == "static" and isinstance(row.value, (bool, int, float, str))
+
+
 def _leaf_text(row: Row) -> str:
+    if row.kind == "static":
+        return f"{row.path}={row.value!r}"
     dtype = f"{_DTYPES[row.dtype[0]]}{row.dtype[1:]}" if row.dtype[1:].isdigit() else row.dtype
     if row.kind == "scalar":
         return f"{row.path}: {row.python or dtype}"

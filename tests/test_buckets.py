@@ -23,6 +23,7 @@ from prebake.pgo.naming import declared_names, name_symbols
 from prebake.pgo.planning import plan
 from prebake.pgo.schema import UNBOUNDED, read_buckets
 from prebake.vm.errors import PlanError
+from prebake.vm.plan.signature import Row
 
 FREE = ((0, UNBOUNDED), (0, UNBOUNDED))
 
@@ -145,7 +146,21 @@ def test_a_range_is_not_widened_past_an_edge_or_the_facts():
     (widest, *_) = propose([_group(points, cells=((3, 110),))])
     assert widest.box == {"b": (3, 110)}
     (widest, *_) = propose([_group(points, holds=lambda values: values["b"] > 1)])
-    assert widest.box == {"b": (5, 128)}
+    assert widest.box == {"b": (2, 128)}
+
+
+def test_a_range_ends_where_the_facts_do():
+    points = [(b, 1, 1.0) for b in (60, 61, 99)]
+    (widest, *_) = propose([_group(points, holds=lambda values: 40 <= values["b"] <= 107)])
+    assert widest.box == {"b": (40, 107)}
+
+
+def test_symbols_that_are_equal_in_a_group_are_fixed_and_widened_together():
+    group = _group([((n, 4, n), 5, 1000.0) for n in (3, 5, 9)], ("b", "d", "k"), ((0, UNBOUNDED),) * 3,
+                   holds=lambda values: values["b"] == values["k"] > 1)
+    widest, *narrow = propose([group])
+    assert widest.box == {"b": (2, 16), "d": (4, 4), "k": (2, 16)}
+    assert [c.box["b"] == c.box["k"] and c.fixed == ("b", "k") for c in narrow] == [True] * 3
 
 
 # --- edges
@@ -156,6 +171,9 @@ def test_thresholds_of_branches_are_edges():
                             ("VIEW_TENSOR", 3, 1, 2), ("COMPARE_TENSOR", 4, 2, 3, 2), ("RETURN", 4))
     object.__setattr__(compared, "constants", (4, "shape"))
     assert branch_edges(compared) == {"x.shape[4]": [5]}  # 4 < x.shape[4]
+    number = made.program("m:f", ["n"], [7], ("LOAD_TENSOR", 0, 0), ("LOAD_CONST", 1, 0), ("IF_TENSOR_GT", 0, 1, 4),
+                          ("MOVE", 0, 1), ("RETURN", 0))
+    assert branch_edges(number) == {"n": [8]}
     for op, edges in enumerate(([7, 8], [7, 8], [7], [8], [8], [7])):  # == != < <= > >=
         code = made.program("m:f", ["x"], [7], ("LOAD_TENSOR", 0, 0), ("TENSOR_SHAPE_REF", 1, 0, 0),
                             ("LOAD_CONST", 2, 0), ("COMPARE_TENSOR", 3, 1, 2, op), ("RETURN", 3))
@@ -188,6 +206,13 @@ def test_axes_that_vary_alike_share_a_name_but_constants_of_one_array_do_not():
     seen = made.function_profile(made.doubling(), {(3, 3): 1, (5, 5): 1})
     assert name_symbols(seen) == {"b": ("x.shape[0]", "x.shape[1]")}
     assert len(name_symbols(made.function_profile(made.doubling(), {(3, 3): 1}))) == 2
+
+
+def test_integer_arguments_keep_their_names():
+    number = Row(how="arg", parent=-1, key=1, kind="scalar", path="n", dtype="i64", python="int")
+    rows = [made.array_row("x", 1), number]
+    seen = made.function_profile(made.doubling(), {(3, 7): 1, (5, 6): 1}, rows=rows, symbols=["x.shape[0]", "n"])
+    assert name_symbols(seen) == {"k": ("x.shape[0]",), "n": ("n",)}
 
 
 def test_declared_names_leave_expressions_out():
