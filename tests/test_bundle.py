@@ -220,8 +220,8 @@ print(*[m for m in sys.modules if m.startswith("prebake.") or m in ("json", "sub
     assert out.returncode == 0, out.stderr
     loaded = set(out.stdout.split())
     for name in ("json", "subprocess", "prebake.vm.lang.frontend", "prebake.vm.lang.bytecode",
-                 "prebake.vm.plan.planner", "prebake.vm.plan.code", "prebake.vm.run.interpreter", "prebake.vm.run.tape", "prebake.pgo",
-                 "prebake.vm.lang.source"):
+                 "prebake.vm.plan.planner", "prebake.vm.plan.code", "prebake.vm.run.interpreter",
+                 "prebake.vm.run.tape", "prebake.pgo", "prebake.vm.lang.source"):
         assert name not in loaded, name
 
 

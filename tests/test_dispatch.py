@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import gc
 import os
@@ -561,6 +562,71 @@ def test_named_shapes_are_checked_on_every_engine():
             with pytest.raises(ValueError, match=r"w\.shape\[0\] is 5, but 'd//2' is 4"):
                 halves(x, data(5, 2))
     assert halves.stats()["misses"] == [] or "b" in halves.stats()["misses"][0]["shape"]
+
+
+def test_a_runaway_specialisation_is_given_up(monkeypatch, capsys):
+    from prebake.vm.plan import planner
+
+    def endless(*args):
+        while True:
+            with contextlib.suppress(Exception):  # planners may handle errors of their own
+                sum(range(100))
+
+    f = prebake.jit(np_free, options={"jit_timeout_ms": 30})
+    monkeypatch.setattr(planner, "plan_live", endless)
+    monkeypatch.setenv("PREBAKE_LOG", "1")
+    for _ in range(3):
+        np.testing.assert_array_equal(f(np.ones(3)), [2, 2, 2])
+    assert f.stats()["interpreter"] == 3
+    text = capsys.readouterr().err
+    assert text.count("gave up after") == 1 and "jit_timeout_ms" in text
+    monkeypatch.undo()
+    np.testing.assert_array_equal(f(np.ones(4)), [2, 2, 2, 2])
+    assert f.stats()["jit"] == 1
+
+
+def test_refusals_are_remembered_and_tried_again(monkeypatch):
+    from prebake.vm.plan import planner
+
+    tries = []
+
+    def refuse(*args):
+        tries.append(args)
+        raise planner.PlanRefused("for the test")
+
+    f = prebake.jit(np_free)
+    monkeypatch.setattr(planner, "plan_live", refuse)
+    for n in range(1, 30):
+        f(np.ones(n))
+    assert len(tries) == 8
+    for _ in range(70):
+        f(np.ones(3))
+    assert len(tries) == 9
+
+
+def test_a_fault_of_the_planner_is_loud_and_the_call_is_served(monkeypatch):
+    from prebake.vm.plan import planner
+
+    def broken(*args):
+        raise ZeroDivisionError("a bug")
+
+    f = prebake.jit(np_free)
+    monkeypatch.setattr(planner, "plan_live", broken)
+    with pytest.warns(RuntimeWarning, match="ZeroDivisionError: a bug"):
+        np.testing.assert_array_equal(f(np.ones(3)), [2, 2, 2])
+    strict = prebake.jit(np_free, options={"strict": True})
+    with pytest.raises(prebake.InternalError, match="a bug"):
+        strict(np.ones(3))
+
+
+def test_each_compile_is_one_line_of_the_log(monkeypatch, capsys):
+    monkeypatch.setenv("PREBAKE_LOG", "1")
+    f = jitted(affine)
+    for n in (3, 4, 5):
+        f(data(n, 4), data(4, 2))
+    lines = [line for line in capsys.readouterr().err.splitlines() if "Compiled" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("prebake: Compiled test_dispatch:affine for input shape (3, 4), (4, 2) in ")
 
 
 # --- threads and forks ----------------------------------------------------------------------------------------------

@@ -79,8 +79,8 @@ cdef class JitFunction:
         self.n_positional = code.co_argcount
         self.n_params = code.co_argcount + code.co_kwonlyargcount
         self.param_names = code.co_varnames[:self.n_params]
-        self.is_plain = code.co_kwonlyargcount == 0 and not code.co_flags & 0x0C
-        self.is_bindable = not code.co_flags & 0x0C
+        self.is_plain = code.co_kwonlyargcount == 0 and not code.co_flags & 0x0C and self.n_params <= 256
+        self.is_bindable = not code.co_flags & 0x0C and self.n_params <= 256
 
     def __dealloc__(self):
         free(self.capture_homes)
@@ -326,7 +326,7 @@ cdef class JitFunction:
         # keywords, defaults, wrong counts
         cdef PyObject *slots[256]
         cdef Py_ssize_t i, j, n_keywords = 0
-        if self.n_params > 256 or not self.is_bindable or n > self.n_positional:
+        if not self.is_bindable or n > self.n_positional:
             return self.call_unpacked(args, n, kwnames)
         for i in range(self.n_params):
             slots[i] = args[i] if i < n else NULL
@@ -405,7 +405,7 @@ cdef class JitFunction:
         if not self.is_bindable:
             return self._state.unbindable(args, kwargs)
         values = self.try_bind(args, kwargs)
-        if values is None or self.n_params > 256:
+        if values is None:
             # Python says itself what is wrong with the arguments; the body does not start
             return self.fn(*args, **kwargs)
         for i in range(self.n_params):

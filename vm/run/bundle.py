@@ -284,7 +284,7 @@ def parse_json(data: bytes) -> Any:
 
     text = text.strip()
     try:
-        value, end = make_scanner(Context)(text, 0)
+        value, end = make_scanner(Context)(text, 0)  # type: ignore[arg-type]
     except StopIteration:
         raise ValueError("no JSON value") from None
     if end != len(text):

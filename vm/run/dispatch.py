@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import flags, options
 from ..errors import ConfigError
-from . import _dispatch, bundle, function
+from . import _dispatch, bundle, deadline, function
 
 JitFunction = _dispatch.JitFunction
 
@@ -108,11 +108,17 @@ def warmup(*functions: Any) -> list[dict[str, Any]]:
 def _apply_configuration() -> None:
     settings = options.effective({})
     _dispatch.set_result_pool(settings["result_pool_bytes"])
+    _look_again()
+
+
+def _look_again() -> None:
+    """Every function looks at options and bundles again at its next call."""
     for state in list(function.states):
         state.function._unready()
 
 
 def _after_fork() -> None:
+    deadline.reset_after_fork()
     for state in list(function.states):
         state.reset_after_fork()
 
@@ -122,7 +128,7 @@ def _start() -> None:
     if name != "auto":
         _dispatch.force_engine(engine_code(name))
     options.on_configure(_apply_configuration)
-    bundle.on_change(lambda: [state.function._unready() for state in list(function.states)])
+    bundle.on_change(_look_again)
     os.register_at_fork(after_in_child=_after_fork)
     if flags.read("PREBAKE_PROFILE"):
         from . import recorder

@@ -17,11 +17,13 @@ import numpy as np
 from .. import flags, options
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError
 from . import _dispatch, bundle
+from .deadline import Overdue, time_limit
 from .log import is_logging, log, log_once, wants_dump
 from .names import module_of, qualified_name
 
 TRAPPED = 6  # a status of _dispatch.Entry
 MAX_MISSES = 256   # misses kept one by one for calls that no plan served
+MAX_REFUSED = 4096
 MAX_REFUSALS = 8   # refused shapes of one kind of arguments after which the kind itself is refused
 _TRAPS: dict[int, tuple[type[Exception], str]] = {
     1: (IndexError, "index out of bounds"),
@@ -52,8 +54,8 @@ class FunctionState:
         self._unsupported: UnsupportedError | None = None
         self._has_captures = False
         self.generation = 0  # plans made so far
-        self.refused: dict[object, str] = {}
-        self.refused_kinds: dict[object, int] = {}
+        self.refused: dict[object, int] = {}        # arguments with shapes -> calls since they were refused
+        self.refused_kinds: dict[object, int] = {}  # arguments without shapes -> refused plans
         self.constant_args: dict[int, int] = {}
         self.misses: dict[tuple[object, str], int] = {}
         self.other_misses = 0
@@ -129,6 +131,7 @@ class FunctionState:
 
     def _compile(self) -> Any:
         start = perf_counter()
+        program: Any
         try:
             from ..lang.frontend import compile_function
 
@@ -193,8 +196,7 @@ class FunctionState:
                 raise
             return self.run_original(args)
         exact, kind = _fingerprint(args)
-        refused = self.refused.get(exact)
-        if refused is None and self.refused_kinds.get(kind, 0) < MAX_REFUSALS:
+        if not self._is_refused(exact, kind):
             generation = self.generation
             with self.lock:
                 missed = why if engine == 0 else -1
@@ -216,9 +218,23 @@ class FunctionState:
                     self._refuse(exact, kind, f"the new plan does not take its own call ({made.why_not() or status})")
         return self.interpret(args, engine, why)
 
+    def _is_refused(self, exact: object, kind: object) -> bool:
+        """Whether to interpret without planning: refused before, and not the 64th, 4,096th, ... call since then.
+
+        What a plan depends on inside objects is no part of the key, so that refusals are tried again now and then.
+        """
+        calls = self.refused.get(exact)
+        if calls is None:
+            if self.refused_kinds.get(kind, 0) < MAX_REFUSALS:
+                return False
+            calls = 0
+        if len(self.refused) < MAX_REFUSED or exact in self.refused:
+            self.refused[exact] = calls + 1
+        return calls + 1 not in (64, 4096, 262144)
+
     def _refuse(self, exact: object, kind: object, note: str) -> None:
-        if len(self.refused) < 4096:
-            self.refused[exact] = note
+        if len(self.refused) < MAX_REFUSED:
+            self.refused.setdefault(exact, 0)
         self.refused_kinds[kind] = self.refused_kinds.get(kind, 0) + 1
         log_once(f"{self.function.name}: interpreted, {note}")
 
@@ -228,36 +244,38 @@ class FunctionState:
         from ..plan.lower import lower_plan
         from ..plan.planner import PlanRefused, plan_live
 
-        program = self._program
         start = perf_counter()
+        marks: list[tuple[str, float]] = []  # when each stage ended
         try:
-            plan = plan_live(program, self._plannable(args), self.function.read_capture,
-                             self.settings["disable_fusions"])
-            planned = perf_counter()
-            code = lower_plan(plan)
-            lowered = perf_counter()
-            entry = self._entry_of(plan, code, dispatch_spec(code))
+            with time_limit(self.settings["jit_timeout_ms"]):
+                plan = plan_live(self._program, self._plannable(args), self.function.read_capture,
+                                 self.settings["disable_fusions"])
+                marks.append(("plan", perf_counter()))
+                code = lower_plan(plan)
+                marks.append(("lower", perf_counter()))
+                entry = self._entry_of(plan, code, dispatch_spec(code))
+        except Overdue as late:
+            where = late.__traceback__
+            while where is not None and where.tb_next is not None:
+                where = where.tb_next
+            place = where.tb_frame.f_code.co_qualname if where is not None else "?"
+            return None, (f"gave up after {(perf_counter() - start) * 1e3:.0f} ms (jit_timeout_ms) in {place}; "
+                          f"{_stage_times(start, marks)}")
         except PlanRefused as error:
             return None, f"{error.kind}: {error.reason}"
         except (PrebakeError, MemoryError, RecursionError, NameError):
             raise
         except Exception as error:
             return None, self._broken(error)
-        done = perf_counter()
-        if (done - start) * 1e3 > self.settings["jit_timeout_ms"]:
-            passes = ", ".join(f"{name} {ms:.1f}" for name, ms, _ in plan.log)
-            log(f"{self.function.name}: planning took {(done - start) * 1e3:.0f} ms (limit "
-                f"{self.settings['jit_timeout_ms']}): {passes}")
-            return None, "planning took longer than jit_timeout_ms"
+        marks.append(("tape", perf_counter()))
         self.generation += 1
         dropped = self.function._add_planned(entry, self.settings["max_plans"])
         self.retired += [e for e in dropped if e.counts()[0]]
         del self.retired[:-256]
         if is_logging():
-            passes = [*((name, ms) for name, ms, _ in plan.log), ("plan", (planned - start) * 1e3),
-                      ("lower", (lowered - planned) * 1e3), ("tape", (done - lowered) * 1e3)]
-            log(f"Compiled {self.function.name} for input shape {_describe_args(args)} in {(done - start) * 1e3:.2f} "
-                "ms: " + ", ".join(f"{name} {ms:.2f}" for name, ms in passes))
+            passes = ", ".join(f"{name} {ms:.2f}" for name, ms, _ in plan.log)
+            log(f"Compiled {self.function.name} for input shape {_describe_args(args)} in "
+                f"{(marks[-1][1] - start) * 1e3:.2f} ms: {_stage_times(start, marks)} (passes: {passes})")
         return entry, ""
 
     def _entry_of(self, plan: Any, code: Any, spec: dict[str, Any]) -> Any:
@@ -481,6 +499,12 @@ def _describe_args(args: tuple) -> str:
     """'(32, 784), (784, 10)' of the arrays among the arguments."""
     shapes = [str(value.shape) for value in args if isinstance(value, np.ndarray)]
     return ", ".join(shapes) or "no arrays"
+
+
+def _stage_times(start: float, marks: list[tuple[str, float]]) -> str:
+    """'plan 0.94, lower 0.41, tape 0.32': milliseconds of the stages that ended."""
+    starts = [start, *(when for _, when in marks)]
+    return ", ".join(f"{name} {(when - before) * 1e3:.2f}" for (name, when), before in zip(marks, starts, strict=False))
 
 
 def _plan_text(plan: Any) -> str:

@@ -35,10 +35,11 @@ def misses(state: Any) -> list[dict[str, Any]]:
                 counted[key] = counted.get(key, 0) + missed
     names = symbol_names(state)
     known = buckets(state)
-    found = [{"shape": {names.get(s, s): n for s, n in shape}, "reason": reason,
-              "nearest": nearest_bucket(known, dict(shape), names), "count": count}
-             for (shape, reason), count in sorted(counted.items(), key=lambda item: (-item[1], item[0]))]
-    other += sum(row["count"] for row in found[MAX_MISSES:])
+    found: list[dict[str, Any]] = [
+        {"shape": {names.get(s, s): n for s, n in shape}, "reason": reason,
+         "nearest": nearest_bucket(known, dict(shape), names), "count": count}
+        for (shape, reason), count in sorted(counted.items(), key=lambda item: (-item[1], item[0]))]
+    other += sum(int(row["count"]) for row in found[MAX_MISSES:])
     found = found[:MAX_MISSES]
     if other:
         found.append({"shape": {}, "reason": state.reason_of(0), "nearest": None, "count": other})
