@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import pickle
@@ -152,8 +153,11 @@ def test_what_does_not_fit_its_field_is_refused(changes):
 
 
 def test_pickle_and_copy():
-    program = make_program()
-    assert pickle.loads(pickle.dumps(program)) == program
+    program = corpus()[0].program
+    program.run(*corpus()[0].args(), max_steps=1000)  # keeps things on the program that do not pickle
+    for again in (pickle.loads(pickle.dumps(program)), copy.deepcopy(program), copy.copy(program)):
+        assert again == program and again.digest == program.digest
+        assert set(vars(again)) - {"_bytes", "digest"} == {f.name for f in fields(Program)}
 
 
 # --- determinism and digests

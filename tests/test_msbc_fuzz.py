@@ -30,7 +30,7 @@ NASTY: tuple[object, ...] = (
     10**40, 0.0, -0.0, 0.5, 1e308, -1e-308, float("inf"), float("nan"), 1j, complex("nan+infj"), 1e6j, "", "a", "shape",
     "T", "U999999999", "float64", "O", "ij,jk->ik", "ij,kl->ijkl", "...i,...j", "auto", "reflect", "wrap", "F",
     "%1000000000d", "__class__", "flags", "ctypes", ..., (), (0,), (10**6, 10**6), (0, 10**9), (10**9, 0), (-1,),
-    (2, -1), ((1, 2), (3, 4)),
+    (2, -1), ((1, 2), (3, 4)), 10**5000, (10**5000, -1), "\ud800", "x" * 5000,
     ((10**6, 10**6), (10**6, 10**6)), (1,) * 40, (None, None), (..., None), np.dtype("float16"), np.dtype("int8"),
     np.dtype("complex128"), np.dtype("bool"), np.dtype("float64"), np.dtype("longdouble"), np.dtype(">f4"),
 )

@@ -109,6 +109,13 @@ def test_unbound_is_a_local_not_a_value():
     assert "UNBOUND" in find_faults(_program(code, constants=(UNBOUND,), params=(Param("x", 0),)))[0].what
 
 
+def test_numbers_too_long_to_print():
+    code = [Instruction(Op.LOAD_TENSOR, (0, 0)), Instruction(Op.LOAD_CONST, (1, 0)),
+            Instruction(Op.REDUCE_SUM_TENSOR, (0, 0, 1, 0)), Instruction(Op.RETURN, (0,))]
+    with pytest.raises(VerifyError, match="the axis of a reduction is a tuple with a number of more than 4300 digits"):
+        _program(code, constants=((10**5000, "a"),)).verify()
+
+
 def test_nesting_is_limited():
     def nested(depth: int) -> Program:
         code = [Instruction(Op.LOAD_TENSOR, (0, 0))]

@@ -68,7 +68,8 @@ class _Assembler:
                 for op, words, dtype, shape, number in self.code]
         if self.kernels is None:
             self.kernels = tuple(sorted(_kernels_named(code)))
-        functions = tuple(SourceFunction(*head, tuple(lines)) for *head, lines in self.functions)
+        functions = tuple([SourceFunction(module, qualname, digest, file, first, tuple(lines))
+                           for module, qualname, digest, file, first, lines in self.functions])
         return Program(self.name, tuple(self.params), max(self.n_regs, 0), tuple(self.symbols), tuple(self.constants),
                        tuple(self.captures), self.kernels, tuple(code), tuple(self.positions), functions)
 

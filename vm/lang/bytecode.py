@@ -6,7 +6,7 @@ A Program is made once for a function; it holds no extents. Equal programs have 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
 
@@ -107,6 +107,10 @@ class Program:
 
     def __hash__(self) -> int:
         return hash(self._bytes)
+
+    def __getstate__(self) -> dict[str, object]:
+        # what the interpreter and others keep on a program is not part of it
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
     def _bytes(self) -> bytes:

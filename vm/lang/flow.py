@@ -8,7 +8,7 @@ neutral element of the join `&`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 
 from .bytecode import Instruction, Program
 from .opcodes import TABLE, Op
@@ -54,7 +54,7 @@ class FlowCheck:
     """
 
     def __init__(self, program: Program, report: Report, constant_truth: Callable[[int], bool | None],
-                 malformed: Sequence[int] = ()) -> None:
+                 malformed: Iterable[int] = ()) -> None:
         self.code: tuple[Instruction, ...] = program.code
         self.constants = program.constants
         self.report, self.constant_truth = report, constant_truth

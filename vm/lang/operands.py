@@ -346,5 +346,8 @@ _RULES: dict[int, Rule] = {
 
 
 def _show(value: object) -> str:
-    text = hex(value) if _is_int(value) and value.bit_length() > 256 else repr(value)  # type: ignore[attr-defined]
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to print very long decimals
+        text = f"a {type(value).__name__} with a number of more than 4300 digits"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -215,7 +215,7 @@ def outer(args: Sequence[Any]) -> Cost:
 
 def tensordot(args: Sequence[Any]) -> Cost:
     a, b = shape_of(args[0]), shape_of(args[1])
-    axes = args[2] if len(args) > 2 and args[2] is not ... else 2
+    axes: Any = args[2] if len(args) > 2 and args[2] is not ... else 2
     if isinstance(axes, (int, np.integer)) and 0 <= axes <= min(len(a), len(b)):
         inner = math.prod(a[len(a) - axes:])
         return _product((), math.prod(a[:len(a) - axes]), inner, math.prod(b[axes:]), args[:2])

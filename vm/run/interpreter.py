@@ -145,7 +145,7 @@ def exec_move(frame: Frame, args: tuple[int, ...], pc: int) -> None:
 
 def exec_unpack(frame: Frame, args: tuple[int, ...], pc: int) -> None:
     source, wanted = frame.regs[args[0]], args[1]
-    items = []
+    items: list[object] = []
     for item in source:
         if len(items) == wanted:
             raise ValueError(f"too many values to unpack (expected {wanted})")

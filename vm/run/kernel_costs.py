@@ -77,7 +77,8 @@ def like_cost(dtype_at: int, shape_at: int) -> Rule:
 def _steps(start: Any, stop: Any, step: Any) -> int:
     """Items from start to stop; complex steps are counts, as in mgrid."""
     if isinstance(step, (complex, np.complexfloating)):
-        return int(min(abs(step), 1e18)) if math.isfinite(abs(step)) else 10 ** 18
+        size = float(abs(complex(step)))
+        return int(min(size, 1e18)) if math.isfinite(size) else 10 ** 18
     try:
         start, stop, step = (0.0 if v is None or v is ... else float(v) for v in (start, stop, step))
         n = (stop - start) / (step or 1.0)

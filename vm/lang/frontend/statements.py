@@ -169,6 +169,7 @@ class Statements(Inlining):
                 self.refuse("delete", target)
             register = self.local(target)
             self.read_local(self.frame, register)
+            self.value(target, codes.MOVE, -1, register)  # deleting reads: it may raise UnboundLocalError
             self.value(target, codes.LOAD_CONST, register, self.const_index(UNBOUND))
 
     # --- branches
@@ -409,6 +410,15 @@ class Statements(Inlining):
         return self.kernel(node, BY_NAME["py.text"].id, [packed])
 
     def _assert(self, node: ast.Assert) -> None:
+        if node.msg is None or isinstance(node.msg, ast.Constant):
+            known = self.known(node.test)
+            if known is _MISSING or not known:
+                operands = [self.expr(node.test)]
+                if node.msg is not None:
+                    operands.append(self.expr(node.msg))
+                self.kernel(node, BY_NAME["py.assert"].id, operands)
+            return
+
         def fail() -> None:
             operands = [self.const(node, "AssertionError")]
             if node.msg is not None:
