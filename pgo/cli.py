@@ -51,9 +51,9 @@ def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands; each sets `run`."""
     parser = argparse.ArgumentParser(prog="prebake", description="Prebuilt kernels for the shapes that really occur.")
-    from .. import __version__
+    from ..vm.version import VERSION
 
-    parser.add_argument("--version", action="version", version=f"prebake {__version__}")
+    parser.add_argument("--version", action="version", version=f"prebake {VERSION}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     _add_profile(commands)
     _add_plan(commands)
