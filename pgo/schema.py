@@ -406,6 +406,7 @@ class _Reader:
 
     def bucket(self, node, key: str, symbols: Mapping[str, tuple[str, ...]]) -> Bucket:  # type: ignore[no-untyped-def]
         extents: dict[str, tuple[int, int]] = {}
+        owner = {symbol: short for short, tied in symbols.items() for symbol in tied if symbol not in symbols}
         words: dict[str, object] = {}
         for name, (name_node, value) in self.pairs(node, key).items():
             dotted = f"{key}.{name}"
@@ -417,8 +418,11 @@ class _Reader:
                 words[name] = self.value(value, dotted, (int,), "a whole number")
                 if words[name] < 0:  # type: ignore[operator]
                     raise self.fail(value, dotted, "signatures are counted from 0")
-            elif name in symbols:
-                extents[name] = self.extent(value, dotted)
+            elif name in symbols or name in owner:  # `fn.explain` names symbols in full where it must
+                short = owner.get(name, name)
+                span = self.extent(value, dotted)
+                if extents.setdefault(short, span) != span:
+                    raise self.fail(name_node, dotted, f"'{name}' is the same as '{short}', which is given otherwise")
             else:
                 raise self.fail(name_node, dotted, f"'{name}' is no symbol of this function",
                                 suggest(name, [*symbols, *BUCKET_WORDS]))

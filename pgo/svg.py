@@ -47,7 +47,7 @@ svg .label { fill: var(--ink); } .grid { stroke: var(--grid); } .axis { stroke: 
 """
 
 WIDTH = 920
-_LEFT, _RIGHT = 58, 14
+_LEFT, _RIGHT = 58, 22
 
 
 def page(title: str, body: str) -> str:
@@ -142,7 +142,7 @@ def histogram(counts: Mapping[int, int], boxes: Sequence[tuple[int, int, str]], 
     lo = min([*counts, *(b[0] for b in boxes)])
     hi = max([*counts, *(min(b[1], 4 * max(counts)) for b in boxes)])
     log = lo > 0 and hi / lo > 64
-    x = Scale(lo - (0 if log else .5), hi * 1.02 if log else hi + .5, _LEFT, WIDTH - _RIGHT, log)
+    x = Scale(lo / 1.08 if log else lo - .5, hi * 1.08 if log else hi + .5, _LEFT, WIDTH - _RIGHT, log)
     bars = _bars(counts, x, log)
     top, base = 16.0, 170.0
     y = Scale(0, max(bar[2] for bar in bars), base, top)

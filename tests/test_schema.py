@@ -55,6 +55,11 @@ def test_reading_gives_the_content():
     assert other.buckets == ()
 
 
+def test_a_symbol_may_be_named_in_full():
+    text = FUNCTION + '    buckets: [{b: 1, "x.shape[1]": [2, 3], "x.shape[0]": 1}]\n'
+    assert parse_buckets(text).functions[0].buckets[0].extents == {"b": (1, 1), "d": (2, 3)}
+
+
 def test_writing_gives_back_what_was_read():
     assert dump_buckets(parse_buckets(GOOD)) == GOOD
 
@@ -85,6 +90,8 @@ BAD = [
     ("version: 1\nfunctions: [a]\n", 2, 12, "functions", "a mapping is expected here, not a list"),
     (HEAD + "    bucket: []\n", 4, 5, "functions.m:f.bucket", "did you mean 'buckets'?"),
     (FUNCTION + "    buckets: [{b: 1, c: 2}]\n", 5, 22, "functions.m:f.buckets[0].c", "known here: b, d, gain, keep"),
+    (FUNCTION + '    buckets: [{b: 1, "x.shape[0]": 2}]\n', 5, 22, "functions.m:f.buckets[0].x.shape[0]",
+     "the same as 'b'"),
     (FUNCTION + "    buckets: [{b: [3, 1]}]\n", 5, 19, "functions.m:f.buckets[0].b", "the range [3, 1] is empty"),
     (FUNCTION + "    buckets: [{b: [1, 2, 3]}]\n", 5, 19, "functions.m:f.buckets[0].b", "two bounds, not 3"),
     (FUNCTION + "    buckets: [{b: -1}]\n", 5, 19, "functions.m:f.buckets[0].b", "-1 is no extent"),
