@@ -92,7 +92,7 @@ def _source_comment(program: Program, position: Position) -> str:
     function = program.functions[position.function]
     offset = position.line - function.first_line
     text = function.lines[offset].strip() if 0 <= offset < len(function.lines) else ""
-    return f"; {_printable(function.file)}:{position.line}  {_printable(text)}".rstrip()
+    return f"; {_clip(function.file, 60)}:{position.line}  {_clip(text, 160)}".rstrip()
 
 
 def format_instruction(program: Program, index: int) -> str:
@@ -134,19 +134,18 @@ def _operands(program: Program, ins: Instruction) -> tuple[list[str], str]:
         comments += _comment(program, name, kind, word)
     words += [str(word) for word in ins.args[at:]]
     if 0 < ins.shape < len(program.symbols):
-        comments.append(f"-> {_printable(program.symbols[ins.shape])}")
+        comments.append(f"-> {_clip(program.symbols[ins.shape], 60)}")
     return words, "  ".join(comments)
 
 
 def _comment(program: Program, name: str, kind: str, word: int) -> list[str]:
     """What a word stands for, where the number alone does not say it."""
     if kind == "const" and word < len(program.constants):
-        text = format_constant(program.constants[word])
-        return [text if len(text) <= 40 else text[:37] + "..."]
+        return [_clip(_summary(program.constants[word]), 40)]
     if kind == "param" and word < len(program.params):
-        return [_printable(program.params[word].name)]
+        return [_clip(program.params[word].name, 40)]
     if kind == "capture" and word < len(program.captures):
-        return [_printable(program.captures[word].name)]
+        return [_clip(program.captures[word].name, 40)]
     if kind == "kernel":
         found = registry.BY_ID.get(word)
         return [found.name if found is not None else "no such kernel"]
@@ -200,8 +199,22 @@ def quote(text: str) -> str:
     return '"' + text.encode("unicode_escape").decode("ascii").replace('"', '\\"') + '"'
 
 
-def _printable(text: str) -> str:
+def _clip(text: str, size: int) -> str:
+    """Printable text of at most about `size` characters, for comments."""
+    text = text if len(text) <= size else text[:size - 3] + "..."
     return text if text.isprintable() else ascii(text)[1:-1]
+
+
+def _summary(value: object) -> str:
+    """The beginning of a constant, without formatting all of a large one."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"int of {value.bit_length()} bits"
+    if isinstance(value, str):
+        return format_constant(value[:40])
+    if isinstance(value, tuple):
+        items = [_summary(item) for item in value[:4]]
+        return "tuple (" + ", ".join(items) + (", ...)" if len(value) > 4 else ")")
+    return format_constant(value)
 
 
 def format_constant(value: object) -> str:

@@ -34,6 +34,7 @@ SECTIONS = (*MEANING, "SRCS", "POSN")
 PREFIX_BYTES = HEADER_BYTES + 8 * len(SECTIONS)
 
 MAX_INSTRUCTIONS = 0xFFFF  # a target operand must be able to name each of them
+MAX_ENTRIES = 0x10000  # of a table that operands index
 MAX_TUPLE_DEPTH = 16
 _POSITION = struct.Struct("<HIHH")
 _T = TypeVar("_T")
@@ -232,12 +233,12 @@ class Reader:
             raise Malformed(f"a number that ends at offset {self.at} is not in its shortest form")
         return value
 
-    def count(self, smallest: int = 1) -> int:
-        """A count of items that take at least `smallest` bytes each."""
+    def count(self, smallest: int = 1, most: int = 0xFFFFFFFF) -> int:
+        """A count of items that take at least `smallest` bytes each, `most` of them."""
         value = self.varint()
         left = len(self.data) - self.at
-        if value * smallest > left:
-            raise Malformed(f"{value} items announced, {left} bytes are left")
+        if value * smallest > left or value > most:
+            raise Malformed(f"{value} items announced, {left} bytes are left, at most {most} make sense")
         return value
 
     def text(self, errors: str = "strict") -> str:
@@ -325,23 +326,23 @@ def _decode_section(tag: str, reader: Reader) -> Any:
     if tag == "PROG":
         return reader.text(), reader.varint()
     if tag == "SYMB":
-        return tuple([reader.text() for _ in range(reader.count())])
+        return tuple([reader.text() for _ in range(reader.count(1, MAX_ENTRIES))])
     if tag == "CNST":
-        return tuple([decode_constant(reader) for _ in range(reader.count())])
+        return tuple([decode_constant(reader) for _ in range(reader.count(1, MAX_ENTRIES))])
     if tag == "KERN":
-        return reader.struct(f"<{reader.count(2)}H")
+        return reader.struct(f"<{reader.count(2, MAX_ENTRIES)}H")
     if tag == "CODE":
         return _decode_code(reader)
     if tag == "PARM":
-        return [(reader.text(), reader.varint() - 1, reader.varint()) for _ in range(reader.count(3))]
+        return [(reader.text(), reader.varint() - 1, reader.varint()) for _ in range(reader.count(3, MAX_ENTRIES))]
     if tag == "CAPT":
-        return [(reader.text(), reader.text(), reader.text()) for _ in range(reader.count(3))]
+        return [(reader.text(), reader.text(), reader.text()) for _ in range(reader.count(3, MAX_ENTRIES))]
     if tag == "FUNC":
-        return [(reader.text(), reader.text(), reader.text()) for _ in range(reader.count(3))]
+        return [(reader.text(), reader.text(), reader.text()) for _ in range(reader.count(3, MAX_ENTRIES))]
     if tag == "SRCS":
         return [(reader.text(), reader.varint(), tuple([reader.text() for _ in range(reader.count())]))
-                for _ in range(reader.count(3))]
-    total = reader.count(_POSITION.size)
+                for _ in range(reader.count(3, MAX_ENTRIES))]
+    total = reader.count(_POSITION.size, MAX_INSTRUCTIONS)
     return list(_POSITION.iter_unpack(reader.take(total * _POSITION.size)))
 
 

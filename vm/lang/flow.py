@@ -44,7 +44,7 @@ class _Construct:
     def __init__(self, kind: str, head: int, end: int, saved: int) -> None:
         self.kind, self.head, self.end, self.saved = kind, head, end, saved
         self.exits = DEAD  # join of the states in which a loop is left early
-        self.returns = False
+        self.returns = 0  # returns that were reached before the construct began
 
 
 class FlowCheck:
@@ -62,6 +62,7 @@ class FlowCheck:
         self.stack: list[_Construct] = []
         self.state = 0
         self.said_dead = False
+        self.returns = 0
 
     def run(self) -> None:
         code, total = self.code, len(self.code)
@@ -117,9 +118,7 @@ class FlowCheck:
         elif op == Op.JUMP:
             self._jump(index, args[0])
         elif op == Op.RETURN:
-            if self.state != DEAD:
-                for construct in self.stack:
-                    construct.returns = True
+            self.returns += self.state != DEAD
             self.state = DEAD
         elif op in _LOOP_EXIT:
             self._loop_exit(index, op, args)
@@ -135,6 +134,7 @@ class FlowCheck:
                         "branches and loops inside one another are limited, so that no tool that reads them overflows",
                         "split the function")
             return False
+        construct.returns = self.returns
         self.stack.append(construct)
         return True
 
@@ -190,14 +190,12 @@ class FlowCheck:
             self.state = top.saved & top.exits
             return
         self.state = top.exits
-        if top.exits == DEAD and not top.returns and top.saved != DEAD:
+        if top.exits == DEAD and self.returns == top.returns and top.saved != DEAD:
             self.report(top.head, "this while loop never ends",
                         "no LOOP_TEST, LOOP_UNTIL_TENSOR_EQ, BREAK or RETURN inside it can be reached, so no shape and "
                         "no value ever leaves it",
                         "test something that changes (`while err > tol:`), or leave with `break` or `return`")
             self.state = top.saved  # what follows is judged as if the loop ended
-        elif top.exits == DEAD and not top.returns:
-            self.state = DEAD
 
     def _innermost_loop(self) -> _Construct | None:
         for construct in reversed(self.stack):

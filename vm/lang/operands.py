@@ -245,16 +245,16 @@ def _reduce(check: OperandCheck, index: int, ins: Instruction) -> None:
     axis = check.value(ins.args[2])
     if axis is _OPEN or axis is None or _is_int(axis):
         axes: tuple = (axis,) if _is_int(axis) else ()
-    elif isinstance(axis, tuple) and all(map(_is_int, axis)):
+    elif isinstance(axis, tuple) and len(axis) <= MAX_RANK and all(map(_is_int, axis)):
         axes = axis
     else:
         check.contradiction(index, f"the axis of a reduction is {_show(axis)}",
                             "an axis is an int, a tuple of ints or None")
         return
-    if len(set(axes)) != len(axes):
-        check.contradiction(index, f"the axes {_show(axis)} of a reduction repeat", "each axis is reduced once")
-    elif any(not -MAX_RANK <= a < MAX_RANK for a in axes):
+    if any(not -MAX_RANK <= a < MAX_RANK for a in axes):
         check.contradiction(index, f"the axis of a reduction is {_show(axis)}", f"arrays have at most {MAX_RANK} axes")
+    elif len(set(axes)) != len(axes):
+        check.contradiction(index, f"the axes {_show(axis)} of a reduction repeat", "each axis is reduced once")
 
 
 def _dtype(check: OperandCheck, index: int, ins: Instruction, register: int) -> None:
@@ -279,18 +279,18 @@ def _alloc(check: OperandCheck, index: int, ins: Instruction) -> None:
     shape = check.value(ins.args[1])
     if shape is _OPEN or (_is_int(shape) and shape >= 0):  # type: ignore[operator]
         return
-    if not isinstance(shape, tuple) or not all(_is_int(n) and n >= 0 for n in shape):
+    if isinstance(shape, tuple) and len(shape) > MAX_RANK:
+        check.contradiction(index, f"a buffer of {len(shape)} axes", f"arrays have at most {MAX_RANK} axes")
+    elif not isinstance(shape, tuple) or not all(_is_int(n) and n >= 0 for n in shape):
         check.contradiction(index, f"the shape of a buffer is {_show(shape)}",
                             "a shape is a tuple of ints that are not negative, or one such int")
-    elif len(shape) > MAX_RANK:
-        check.contradiction(index, f"a buffer of {len(shape)} axes", f"arrays have at most {MAX_RANK} axes")
 
 
 def _attr(check: OperandCheck, index: int, ins: Instruction) -> None:
     if ins.args[2] >= len(check.program.constants):
         return
     name = check.program.constants[ins.args[2]]
-    if not isinstance(name, str) or not name.isidentifier():
+    if not isinstance(name, str) or len(name) > 255 or not name.isidentifier():
         check.contradiction(index, f"the name of an attribute is {_show(name)}", "LOAD_ATTR takes an identifier")
     elif name.startswith("__") and name.endswith("__"):
         check.contradiction(index, f"the attribute {name}", "programs read data, not the machinery of Python's objects")
@@ -346,8 +346,12 @@ _RULES: dict[int, Rule] = {
 
 
 def _show(value: object) -> str:
-    try:
-        text = repr(value)
-    except ValueError:  # Python refuses to print very long decimals
-        text = f"a {type(value).__name__} with a number of more than 4300 digits"
-    return text if len(text) <= 60 else text[:57] + "..."
+    """A constant in a message: short, whatever it is."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an int of {value.bit_length()} bits"
+    if isinstance(value, tuple):
+        shown = ", ".join(map(_show, value[:8])) + (", ..." if len(value) > 8 else "," if len(value) == 1 else "")
+        return f"({shown})" if len(shown) <= 60 else f"a tuple of {len(value)} items"
+    if isinstance(value, str) and len(value) > 60:
+        value = value[:57] + "..."
+    return repr(value)

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 UNKNOWN = "?"
-MAX_LENGTH = 1000
+MAX_LENGTH = 400
+MAX_TABLE = 1 << 18  # characters in all
 MAX_DEPTH = 40
 FUNCTIONS = frozenset({"min", "max", "abs", "len", "prod"})
 

@@ -13,7 +13,7 @@ from ..errors import VerifyError
 from .bytecode import UNBOUND, Program
 from .flow import FlowCheck
 from .operands import OperandCheck
-from .symbols import UNKNOWN, SymbolError, defined_names, symbol_roots
+from .symbols import MAX_TABLE, UNKNOWN, SymbolError, defined_names, symbol_roots
 
 _MAX_WORD = 0xFFFF
 _REBUILD = "make the bytecode again from its source"
@@ -129,6 +129,9 @@ class _TableCheck:
         if not p.symbols or p.symbols[0] != UNKNOWN:
             self.fault("the symbol table does not start with '?'")
         if len(p.symbols) < 2:
+            return
+        if sum(map(len, p.symbols)) > MAX_TABLE:
+            self.fault(f"the symbol table has more than {MAX_TABLE} characters")
             return
         names = {param.name for param in p.params}
         names.update([capture.name.partition(".")[0] for capture in p.captures])
