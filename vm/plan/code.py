@@ -13,7 +13,7 @@ Reg = int
 ARENA: Reg = 0  # register 0 holds the arena's address when the body starts
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Int:
     """dst = a op b on i64. op: add sub mul floordiv mod min max eq ne lt le and or; 'select': dst = a if c else b.
 
@@ -27,14 +27,14 @@ class Int:
     c: Reg = -1
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Guard:
     """In `bind` only: the plan does not hold when a == 0."""
 
     a: Reg
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Scalar:
     """dst = op(args), op of templates/scalars.py over operand dtype `dtype`."""
 
@@ -44,7 +44,7 @@ class Scalar:
     args: tuple[Reg, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Cast:
     """dst = src converted between native dtypes, as NumPy's astype."""
 
@@ -54,7 +54,7 @@ class Cast:
     frm: str
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Load:
     """dst (native dtype) = *(memory dtype *)(base + offset). offset -1: none."""
 
@@ -65,7 +65,7 @@ class Load:
     offset: Reg
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Store:
     """*(memory dtype *)(base + offset) = src (native dtype)."""
 
@@ -76,7 +76,7 @@ class Store:
     offset: Reg
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Move:
     """dst = src, any type; into an 'i64' from a 'ptr' it is the address as a number."""
 
@@ -84,7 +84,7 @@ class Move:
     src: Reg
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Trap:
     """Stop with the trap code when cond != 0 (cond -1: always)."""
 
@@ -93,14 +93,14 @@ class Trap:
     position: int
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Alloc:
     """Allocate result `output` (its shape registers are set); its ptr register receives the address."""
 
     output: int
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class For:
     """for var in range(start, stop, step)."""
 
@@ -111,36 +111,36 @@ class For:
     body: tuple[Instr, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class While:
     """Repeat until Break."""
 
     body: tuple[Instr, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class If:
     cond: Reg
     then: tuple[Instr, ...]
     orelse: tuple[Instr, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Break:
     """Leave the innermost loop."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Continue:
     """Next trip of the innermost loop."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Exit:
     """End of the body."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Ref:
     """Address of a view: base pointer register, byte offset register (-1: none), byte stride register for each axis."""
 
@@ -149,7 +149,7 @@ class Ref:
     strides: tuple[Reg, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class In:
     """A nest's input. kind 'view' (memory dtype -> native dtype), 'scalar' (reg, of dtype), 'iota' (axis)."""
 
@@ -161,7 +161,7 @@ class In:
     axis: int = -1
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class NodeOp:
     """A nest's DAG node; see steps.NestOp. memory: the view's dtype for 'gather'."""
 
@@ -175,7 +175,7 @@ class NodeOp:
     position: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Out:
     """A nest's output; see steps.NestOut."""
 
@@ -189,7 +189,7 @@ class Out:
     position: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class NestCode:
     axes: tuple[Reg, ...]
     inputs: tuple[In, ...]
@@ -202,7 +202,7 @@ class NestCode:
         return self.inputs[slot].dtype if slot < n else self.ops[slot - n].dtype
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class ContractCode:
     """See steps.Contract. Refs have len(batch) + 2 strides (bias: 1). pack: slot of a packed b, or -1."""
 
@@ -224,7 +224,7 @@ Instr: TypeAlias = ("Int | Guard | Scalar | Cast | Load | Store | Move | Trap | 
                     "Continue | Exit | NestCode | ContractCode")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class LeafRegs:
     """Registers the dispatcher fills from signature row `row`: an array's pointer, extents and strides (empty when
     they follow from C order or are constants), or a scalar's value."""
@@ -236,7 +236,7 @@ class LeafRegs:
     scalar: Reg = -1
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Output:
     """A result buffer. early: allocated by the dispatcher between bind and run; else by `Alloc`."""
 
@@ -246,7 +246,7 @@ class Output:
     early: bool = True
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Pack:
     """A constant operand b of a product, packed once by the stencil library: row's array seen as (k, n) at a byte offset
     with byte strides (numbers: a constant operand has a constant shape)."""
@@ -260,7 +260,7 @@ class Pack:
     col_stride: int
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class ResultSpec:
     """What the caller receives; see steps.Result. output: index into outputs for 'new' and for views of a result."""
 
