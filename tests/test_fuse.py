@@ -75,7 +75,7 @@ def kinds(steps: list[Step]) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_plans_keep_their_results(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block, "BLOCK_BYTES", (1, 40, 100, 48 << 10)[seed % 4])
+    monkeypatch.setattr(block, "BLOCK_BYTES", (1, 40, 100, 256 << 10)[seed % 4])
     disable = tuple(name for i, name in enumerate(SWITCHES) if (seed * 7 + 3) >> i & 1) if seed % 3 == 0 else ()
     for rows, columns in ((4, 3), (1, 1), (0, 2), (5, 6)):
         compare(random_plan(seed), {"x.shape[0]": rows, "x.shape[1]": columns}, disable, seed)
@@ -84,7 +84,7 @@ def test_random_plans_keep_their_results(seed: int, monkeypatch: pytest.MonkeyPa
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 1500))
 def test_many_random_plans(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(block, "BLOCK_BYTES", (1, 40, 100, 48 << 10)[seed % 4])
+    monkeypatch.setattr(block, "BLOCK_BYTES", (1, 40, 100, 256 << 10)[seed % 4])
     for rows, columns in ((4, 3), (1, 1), (0, 2), (3, 1), (5, 6)):
         compare(random_plan(seed, 20), {"x.shape[0]": rows, "x.shape[1]": columns}, (), seed)
 

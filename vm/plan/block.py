@@ -25,7 +25,7 @@ from .steps import (
 )
 from .usage import Region, Usage, accesses, may_trap
 
-BLOCK_BYTES = 48 << 10  # rows of everything that a block touches
+BLOCK_BYTES = 256 << 10  # rows of everything that a block touches: half of a small second-level cache
 
 (((_ROW,), _),) = register("row", 0).terms  # blocks do not nest, so all their loop variables are one atom
 

@@ -82,7 +82,12 @@ def is_only_reader(usage: Usage, region: Region, graph: Graph, view: View) -> bo
         return False
     if not usage.is_written_once(buffer):
         return False
-    return sum(v.buffer is buffer for v in graph.views()) == 1
+    count = 0
+    for node in graph.inputs.values():
+        other = node.item.view
+        if other is not None and other.buffer is buffer:
+            count += 1
+    return count == 1 and not (graph.traps and sum(v.buffer is buffer for v in graph.views()) != 1)
 
 
 def plain_copy(graph: Graph) -> NestOut | None:

@@ -52,11 +52,12 @@ class _Fuser:
         self.here = region
         self.graphs: dict[int, Graph] = {}
         self.made: dict[Buffer, tuple[int, Way | None]] = {}  # who writes a buffer that is written once
+        self.products: dict[Buffer, int] = {}  # those of them that products write
         self.gone: set[int] = set()
         for at, step in enumerate(region.steps):
             if isinstance(step, Nest):
                 self.graphs[at] = graph = Graph.of(step)
-                if self.made and self.epilogues and self._apply_epilogue(at, graph):
+                if self.products and self.epilogues and self._apply_epilogue(at, graph):
                     continue
                 self._consume(at)
                 if at in self.graphs and self.reduces and self.graphs[at].reduces:
@@ -75,6 +76,7 @@ class _Fuser:
     def _note_product(self, product: Contract, at: int) -> None:
         if self.usage.is_written_once(product.out.buffer):
             self.made[product.out.buffer] = (at, None)
+            self.products[product.out.buffer] = at
 
     def _write_back(self, steps: list[Step]) -> None:
         out: list[Step] = []
@@ -168,16 +170,18 @@ class _Fuser:
     def _may_move(self, producer: Graph, source: int, at: int, graph: Graph, is_same: bool) -> bool:
         """Whether the producer's reads may happen at `at`, inside a nest that writes graph.outs."""
         region = self.here
-        for view in producer.views():
-            buffer = view.buffer
-            if buffer.constant:
-                continue
-            if region.is_written_between(buffer, source, at):
-                return False
-            for way in graph.outs:
-                if way.out.view.buffer is buffer and (
-                        producer.traps or not is_same or not _is_in_place(producer, graph, way.out)):
+        volatile = region.volatile
+        if volatile:
+            for view in producer.views():
+                buffer = view.buffer
+                if buffer not in volatile:
+                    continue
+                if region.is_written_between(buffer, source, at):
                     return False
+                for way in graph.outs:
+                    if way.out.view.buffer is buffer and (
+                            producer.traps or not is_same or not _is_in_place(producer, graph, way.out)):
+                        return False
         if region.is_set_between(source, at):
             return False
         return not (producer.traps and (any(source < p < at for p in region.barriers)
@@ -352,10 +356,9 @@ class _Fuser:
         """Bias and activation move into the product; answers whether nothing but the product is left of the nest."""
         for node in list(graph.inputs.values()):
             view = node.item.view
-            found = self.made.get(view.buffer) if view is not None else None
-            if view is None or found is None or found[1] is not None:
+            if view is None or view.buffer not in self.products:
                 continue
-            source = found[0]
+            source = self.products[view.buffer]
             if take_epilogue(self.usage, self.here, source, at, graph, view):
                 self.counts["product_epilogue"] += 1
                 if self.chain and graph.n_ops == 0 and forward_product(self.usage, self.here, source, at, graph):

@@ -68,7 +68,7 @@ class Graph:
                 graph.traps = True
             slots.append(node)
         graph.n_ops = len(nest.ops)
-        graph.source = nest
+        graph.source = None if any(map(_is_uniform, slots)) else nest
         for out in nest.outs:
             marks: tuple[Node, ...] = ()
             if out.indexes:
@@ -191,6 +191,12 @@ class Graph:
             for out, slot, mask, marks in outs], self.position)
 
 
+def _is_uniform(node: Node) -> bool:
+    """Whether an operation has scalars alone for arguments, so that its value is the same at every point."""
+    return bool(node.args) and all(arg.item.kind == "scalar" if isinstance(arg.item, NestInput) else False
+                                   for arg in node.args)
+
+
 class _Closing:
     """Numbers slots while a graph closes: inputs from 0 on, operations ~0, ~1, ... until all inputs are known."""
 
@@ -252,7 +258,7 @@ class _Closing:
     def _hoist(self, op: NestOp, args: list[NestInput]) -> NestInput:
         """The value of an operation on scalars: a constant, or computed once on registers."""
         operands = tuple([arg.operand for arg in args])
-        if op.op == "cast" and op.dtype in ("f32", "f64") and op.operand_dtype == "i64":
+        if op.op == "cast" and op.dtype in ("f32", "f64"):
             first = operands[0]
             number = first.value if isinstance(first, (Literal, Expr)) else None
             if number is not None:

@@ -46,11 +46,16 @@ def _drop_dead(steps: list[Step], reads: dict[Buffer, int]) -> int:
 
 
 def share_equal(plan: Plan, policy: ShapePolicy) -> str:
-    """Let nests that compute the same from the same share one temporary (the mean that `x.var()` computes again)."""
+    """Let reductions, and what is computed from them alone, share one temporary where they are equal: the mean that
+    `x.var()` computes again. (Elementwise steps that are equal meet in one nest anyway.)"""
     writes: dict[Buffer, int] = {}
+    reduces = False
     for step in walk(plan.steps):
         for view in accesses(step)[1]:
             writes[view.buffer] = writes.get(view.buffer, 0) + 1
+        reduces = reduces or (isinstance(step, Nest) and step.outs[0].reduced != 0)
+    if not reduces:
+        return "0 steps"
     sharer = _Sharer(writes)
     sharer.region(plan.steps)
     return f"{sharer.count} steps"
@@ -60,6 +65,7 @@ class _Sharer:
     def __init__(self, writes: dict[Buffer, int]) -> None:
         self.writes = writes
         self.instead: dict[Buffer, Buffer] = {}
+        self.small: set[Buffer] = set()  # reductions, and what is computed from them alone
         self.count = 0
 
     def region(self, steps: list[Step]) -> None:
@@ -76,6 +82,7 @@ class _Sharer:
                 key = self._key(step)
                 if key is not None:
                     target = step.outs[0].view.buffer
+                    self.small.add(target)
                     first = known.setdefault(key, target)
                     if first is not target:
                         self.instead[target] = first
@@ -90,10 +97,11 @@ class _Sharer:
         steps[:] = kept
 
     def _key(self, nest: Nest) -> object:
-        """Equal for nests that give equal temporaries; None for one that must stay."""
-        if len(nest.outs) != 1:
-            return None
+        """Equal for nests that give equal temporaries; None for one that stays."""
         out = nest.outs[0]
+        if len(nest.outs) != 1 or (out.reduce == "store" and not all(
+                item.view is None or item.view.buffer in self.small for item in nest.inputs)):
+            return None
         view = out.view
         if view.buffer.kind != "temp" or not self._is_fixed(view) or out.mask >= 0 or out.indexes:
             return None

@@ -31,9 +31,10 @@ from .steps import (
 
 class Region:
     """A list of steps with its accesses. barriers: positions of control flow and traps; sets: positions that assign a
-    scalar register which is assigned elsewhere too; arg_writes: positions that write an argument."""
+    scalar register which is assigned elsewhere too; arg_writes: positions that write an argument; volatile: buffers that
+    are written more than once, or read before they are written (every other buffer keeps what its one step wrote)."""
 
-    __slots__ = ("arg_writes", "barriers", "depth", "parent", "reads", "sets", "steps", "writes")
+    __slots__ = ("arg_writes", "barriers", "depth", "parent", "reads", "sets", "steps", "volatile", "writes")
 
     def __init__(self, steps: list[Step], parent: Region | None) -> None:
         self.steps, self.parent = steps, parent
@@ -43,9 +44,12 @@ class Region:
         self.barriers: list[int] = []
         self.sets: list[int] = []
         self.arg_writes: list[int] = []
+        self.volatile: set[Buffer] = set()
 
     def is_written_between(self, buffer: Buffer, first: int, last: int) -> bool:
-        """Whether a step strictly between two positions writes the buffer."""
+        """Whether a step strictly between two positions changes what a reader after the first one sees."""
+        if buffer not in self.volatile:
+            return False
         found = self.writes.get(buffer)
         return found is not None and any(first < at < last for at in found)
 
@@ -88,6 +92,8 @@ class Usage:
             if item.view is not None:
                 self.results.add(item.view.buffer)
         self._scan(plan.steps, None)
+        for region in self.regions:
+            self._find_volatile(region)
         for places in self._assigned.values():
             if len(places) > 1:
                 for region, at in places:
@@ -107,6 +113,12 @@ class Usage:
     def is_written_once(self, buffer: Buffer) -> bool:
         """Whether one step alone writes the buffer, which belongs to the plan."""
         return buffer.kind != "arg" and self.n_writes.get(buffer, 0) == 1
+
+    def _find_volatile(self, region: Region) -> None:
+        for buffer, places in region.writes.items():
+            reads = region.reads.get(buffer)
+            if self.n_writes.get(buffer) != 1 or buffer.kind == "arg" or (reads and min(reads) <= min(places)):
+                region.volatile.add(buffer)
 
     def _scan(self, steps: list[Step], parent: Region | None) -> Region:
         region = Region(steps, parent)
