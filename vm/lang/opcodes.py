@@ -9,7 +9,7 @@ Adding an instruction:
 2. write its handler `exec_<name>` in `vm/run/interpreter.py`;
 3. write its typing rule `type_<name>` in `vm/plan/typed.py`;
 4. teach the frontend to emit it;
-5. raise `MSBC_VERSION` in `vm/lang/bytecode.py` (old bundles are then refused by name).
+5. raise `MSBC_VERSION` in `vm/lang/codec.py` (old bundles are then refused by name).
 Tests demand that 2 and 3 agree with the table exactly.
 
 Control flow:
