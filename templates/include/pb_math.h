@@ -39,42 +39,41 @@ PB_INLINE pb_f64 pb_expm1_core_f64(pb_f64 r) { /* Taylor to r**13: the rest is b
     return PB_FMA_f64(p, r * r, r);
 }
 
-/* p * 2**n in two steps, so that results may be subnormal; NaN stays, since it is multiplied */
-#define PB_TWICE(T, p, n)                                                                                               \
+/* p * 2**n in two steps, so that results may be subnormal; NaN stays, since it is multiplied. Outside [lo, hi] the factors are
+ * nonsense: the answer is put in afterwards, off the critical path. */
+#define PB_TWICE(T, p, n, x, lo, hi)                                                                                    \
     pb_##T half = (n) * (pb_##T)0.5 + PB_MAGIC_##T, rest = (n) - (half - PB_MAGIC_##T);                                 \
-    return (p) * pb_scale_##T(half) * pb_scale_##T(rest + PB_MAGIC_##T)
+    pb_##T y = (p) * pb_scale_##T(half) * pb_scale_##T(rest + PB_MAGIC_##T);                                            \
+    y = (x) > (hi) ? PB_INF_##T : y;                                                                                    \
+    return (x) < (lo) ? 0 : y
 
 /* x into [lo, hi], NaN kept */
 #define PB_CLAMP(x, lo, hi) ((x) < (lo) ? (lo) : (x) > (hi) ? (hi) : (x))
 
 PB_INLINE pb_f32 pb_exp_f32(pb_f32 x) {
-    x = PB_CLAMP(x, -105.0f, 89.0f);
     pb_f32 n = PB_FMA_f32(x, 1.44269504f, PB_MAGIC_f32) - PB_MAGIC_f32;
     pb_f32 r = PB_FMA_f32(n, -0.693359375f, x);
     r = PB_FMA_f32(n, 2.12194440e-4f, r);
-    PB_TWICE(f32, 1.0f + pb_expm1_core_f32(r), n);
+    PB_TWICE(f32, 1.0f + pb_expm1_core_f32(r), n, x, -105.0f, 89.0f);
 }
 
 PB_INLINE pb_f64 pb_exp_f64(pb_f64 x) {
-    x = PB_CLAMP(x, -746.0, 710.0);
     pb_f64 n = PB_FMA_f64(x, 1.4426950408889634, PB_MAGIC_f64) - PB_MAGIC_f64;
     pb_f64 r = PB_FMA_f64(n, -6.93147180369123816490e-01, x);
     r = PB_FMA_f64(n, -1.90821492927058770002e-10, r);
-    PB_TWICE(f64, 1.0 + pb_expm1_core_f64(r), n);
+    PB_TWICE(f64, 1.0 + pb_expm1_core_f64(r), n, x, -746.0, 710.0);
 }
 
 PB_INLINE pb_f32 pb_exp2_f32(pb_f32 x) {
-    x = PB_CLAMP(x, -151.0f, 129.0f);
     pb_f32 n = (x + PB_MAGIC_f32) - PB_MAGIC_f32, f = x - n;
     pb_f32 r = f * 0.693147182f;
-    PB_TWICE(f32, 1.0f + pb_expm1_core_f32(r), n);
+    PB_TWICE(f32, 1.0f + pb_expm1_core_f32(r), n, x, -151.0f, 129.0f);
 }
 
 PB_INLINE pb_f64 pb_exp2_f64(pb_f64 x) {
-    x = PB_CLAMP(x, -1076.0, 1025.0);
     pb_f64 n = (x + PB_MAGIC_f64) - PB_MAGIC_f64, f = x - n;
     pb_f64 r = f * 0.6931471805599453;
-    PB_TWICE(f64, 1.0 + pb_expm1_core_f64(r), n);
+    PB_TWICE(f64, 1.0 + pb_expm1_core_f64(r), n, x, -1076.0, 1025.0);
 }
 
 /* expm1 where exp does not overflow in one step: x in [-40, 80] (f64 [-40, 700]) */
@@ -157,9 +156,9 @@ PB_INLINE pb_f64 pb_log_core_f64(pb_f64 x, pb_f64 *k, pb_f64 *rest) {
 
 /* NaN below 0, -inf at 0, x at +inf and NaN; y elsewhere */
 #define PB_LOG_EDGES(T, x, y)                                                                                           \
-    pb_##T edge = (x) == 0 ? -PB_INF_##T : PB_NAN_##T;                                                                  \
-    pb_##T inner = (x) < PB_INF_##T ? (y) : (x);                                                                        \
-    return (x) <= 0 ? edge : inner
+    y = (x) < PB_INF_##T ? y : (x);                                                                                     \
+    y = (x) < 0 ? PB_NAN_##T : y;                                                                                       \
+    return (x) == 0 ? -PB_INF_##T : y
 
 PB_INLINE pb_f32 pb_log_f32(pb_f32 x) {
     pb_f32 k, m = pb_log_core_f32(x, &k);

@@ -164,28 +164,51 @@ static void pb_fold_exactly(char *acc_, const char *x) {
 
 /* --- arg reductions: find the extremum, then where it is first; both passes vectorise -------------------------------------- */
 
-#define PB_ARG(name, extremum, T, cmp)                                                                                  \
-    PB_INLINE int64_t pb_arg_row_##name##_##T(const pb_##T *x, int64_t n, pb_##T *best) {                               \
-        pb_##T m = pb_row_##extremum##_##T(x, n);                                                                       \
+/* The first place of m, which is somewhere; of a NaN when m is one. Four vectors are looked at together. */
+#define PB_FIND_FLOAT(T)                                                                                                \
+    PB_INLINE int64_t pb_find_##T(const pb_##T *x, int64_t n, pb_##T m) {                                               \
+        enum { L = PB_VECTOR_BYTES / sizeof(pb_##T) };                                                                  \
         int64_t i = 0;                                                                                                  \
-        *best = m;                                                                                                      \
+        if (m != m) {                                                                                                   \
+            while (x[i] == x[i]) i++;                                                                                   \
+            return i;                                                                                                   \
+        }                                                                                                               \
+        pb_vec_##T wanted = m - (pb_vec_##T){0};                                                                        \
+        for (; i + 4 * L <= n; i += 4 * L) {                                                                            \
+            const pb_##T *at = x + i;                                                                                   \
+            pb_mask_##T hit = (pb_mask_##T)(*(const pb_vec_##T *)at == wanted);                                         \
+            for (int k = 1; k < 4; k++) hit |= (pb_mask_##T)(*(const pb_vec_##T *)(at + k * L) == wanted);              \
+            uint64_t words[PB_VECTOR_BYTES / 8], any = 0;                                                               \
+            memcpy(words, &hit, sizeof hit);                                                                            \
+            for (int k = 0; k < PB_VECTOR_BYTES / 8; k++) any |= words[k];                                              \
+            if (any) break;                                                                                             \
+        }                                                                                                               \
+        while (x[i] != m) i++;                                                                                          \
+        return i;                                                                                                       \
+    }
+#define PB_FIND_INT(T)                                                                                                  \
+    PB_INLINE int64_t pb_find_##T(const pb_##T *x, int64_t n, pb_##T m) {                                               \
+        int64_t i = 0;                                                                                                  \
         for (; i + 64 <= n; i += 64) {                                                                                  \
-            int hit = 0;                                                                                                \
-            for (int j = 0; j < 64; j++) hit |= (x[i + j] == m) | (x[i + j] != x[i + j]);                               \
+            pb_##T hit = 0;                                                                                             \
+            for (int j = 0; j < 64; j++) hit |= x[i + j] == m;                                                          \
             if (hit) break;                                                                                             \
         }                                                                                                               \
-        while (i < n - 1 && !(x[i] == m) && x[i] == x[i]) i++;                                                          \
+        while (x[i] != m) i++;                                                                                          \
         return i;                                                                                                       \
-    }                                                                                                                   \
+    }
+PB_FIND_FLOAT(f32) PB_FIND_FLOAT(f64) PB_FIND_INT(bool) PB_FIND_INT(i32) PB_FIND_INT(i64)
+
+#define PB_ARG(name, extremum, T, cmp)                                                                                  \
     static void pb_rows_##name##_##T(char *out, const char *x_, int64_t rows, int64_t n) {                              \
-        pb_##T best;                                                                                                    \
-        for (int64_t r = 0; r < rows; r++)                                                                              \
-            ((int64_t *)out)[r] = pb_arg_row_##name##_##T((const pb_##T *)x_ + r * n, n, &best);                        \
+        const pb_##T *x = (const pb_##T *)x_;                                                                           \
+        for (int64_t r = 0; r < rows; r++, x += n)                                                                      \
+            ((int64_t *)out)[r] = pb_find_##T(x, n, pb_row_##extremum##_##T(x, n));                                     \
     }                                                                                                                   \
     static void pb_more_##name##_##T(int64_t *index, char *value, const char *x, int64_t start, int64_t n) {            \
-        pb_##T here, *best = (pb_##T *)value;                                                                           \
-        int64_t i = pb_arg_row_##name##_##T((const pb_##T *)x, n, &here);                                               \
-        if (start == 0 || (*best == *best && (here cmp *best || here != here))) *best = here, *index = start + i;       \
+        pb_##T here = pb_row_##extremum##_##T((const pb_##T *)x, n), *best = (pb_##T *)value;                           \
+        if (start == 0 || (*best == *best && (here cmp *best || here != here)))                                         \
+            *best = here, *index = start + pb_find_##T((const pb_##T *)x, n, here);                                     \
     }
 PB_ARG(argmax, max, f32, >) PB_ARG(argmax, max, f64, >) PB_ARG(argmax, max, i32, >) PB_ARG(argmax, max, i64, >)
 PB_ARG(argmax, any, bool, >) PB_ARG(argmin, min, f32, <) PB_ARG(argmin, min, f64, <) PB_ARG(argmin, min, i32, <)
