@@ -31,8 +31,8 @@ from .steps import (
 
 class Region:
     """A list of steps with its accesses. barriers: positions of control flow and traps; sets: positions that assign a
-    scalar register which is assigned elsewhere too; arg_writes: positions that write an argument; volatile: buffers that
-    are written more than once, or read before they are written (every other buffer keeps what its one step wrote)."""
+    scalar register which is assigned elsewhere too; arg_writes: positions that write an argument; volatile: buffers
+    that are written more than once, or read before they are written (any other keeps what its one step wrote)."""
 
     __slots__ = ("arg_writes", "barriers", "depth", "parent", "reads", "sets", "steps", "volatile", "writes")
 
