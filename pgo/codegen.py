@@ -444,12 +444,11 @@ class _KernelPrinter:
                       f"b_bs[] = {batch_strides(instr.b)}, c_bs[] = {batch_strides(instr.out)};")
             self.line("p.batch = batch, p.a_bs = a_bs, p.b_bs = b_bs, p.c_bs = c_bs;")
         self.line(f"p.dtype = {0 if instr.dtype == 'f32' else 1}, p.nbatch = {nbatch}, "
-                  f"p.act = {1 if instr.act == 'relu' else 0}, p.has_pack = {int(instr.pack >= 0)};")
+                  f"p.act = {1 if instr.act == 'relu' else 0};")
+        if instr.pack >= 0:  # without a pack (weights that may change) the operand is read as it is
+            self.line(f"p.pack = frame->packs[{instr.pack}], p.has_pack = p.pack != 0;")
         self.line(f"p.m = {self.use(instr.m)}, p.n = {self.use(instr.n)}, p.k = {self.use(instr.k)};")
         for name, ref in (("a", instr.a), ("b", instr.b), ("c", instr.out)):
-            if name == "b" and instr.pack >= 0:
-                self.line(f"p.pack = frame->packs[{instr.pack}];")
-                continue
             rs, cs = (self.use(s) for s in ref.strides[nbatch:])
             self.line(f"p.{name} = {self.address(ref.base, ref.offset)}, p.{name}_rs = {rs}, p.{name}_cs = {cs};")
         if instr.bias is not None:

@@ -204,6 +204,19 @@ def test_other_dtypes_layouts_and_structures_are_misses_with_a_reason(app):
     assert module.score.stats()["prebuilt"] == 0
 
 
+def test_weights_that_may_change_are_served_unpacked(app):
+    module, x, w = app.load(), data(7), np.array(W)
+    before = _dispatch.pack_stats()[0]
+    for factor in (1, 2, 3):
+        w *= factor
+        np.testing.assert_allclose(module.score(x, w), module.score.__wrapped__(x, w), rtol=1e-5, atol=1e-5)
+    assert module.score.stats()["prebuilt"] == 3
+    assert _dispatch.pack_stats()[0] == before
+    frozen = prebake.freeze(w)
+    np.testing.assert_allclose(module.score(x, frozen), module.score.__wrapped__(x, w), rtol=1e-5, atol=1e-5)
+    assert _dispatch.pack_stats()[0] == before + 1
+
+
 def test_a_call_loads_neither_frontend_nor_planner(app):
     code = f"""
 import sys

@@ -11,7 +11,7 @@ hold the rest. Form:
      "outputs": [[memory dtype, [extent regs], ptr reg, early 0|1], ...]
      "packs":   [[row, dtype, k, n, offset, row_stride, col_stride], ...]
      "result":  {"kind": ..., fields of ResultSpec that are not their default; "value" and "keys" encoded}
-     "optional_packs": true where the kernels read an operand as it is when its pack is NULL (absent: false),
+     "optional_packs": true: the kernels read an operand as it is when its pack is NULL (absent: false),
      "symbols": {name: reg}, "guards": [text, ...], "steps": number of nests and products in the body}
 
 A register of -1 means "none". Values (constants of results, dict keys) are encoded by `encode_value`.
@@ -43,6 +43,7 @@ def dispatch_spec(code: Code) -> dict[str, Any]:
         "leaves": [[leaf.row, leaf.ptr, list(leaf.extents), list(leaf.strides), leaf.scalar] for leaf in code.leaves],
         "arena": code.arena_bytes,
         "outputs": [[out.dtype, list(out.shape), out.ptr, int(out.early)] for out in code.outputs],
+        "optional_packs": True,
         "packs": [[p.row, p.dtype, p.k, p.n, p.offset, p.row_stride, p.col_stride] for p in code.packs],
         "result": _result(code.result),
         "symbols": dict(code.symbols),
