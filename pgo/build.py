@@ -52,7 +52,7 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
     InternalError (generated code that does not compile or computes something else).
     """
     config = read_buckets(buckets)
-    place = Path(output)
+    place = Path(output).absolute()
     _check_place(place)
     compiler = None if pure else toolchain.find_toolchain()
     wanted = () if pure else choose_levels(targets)
@@ -84,7 +84,7 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
     for built in functions:
         for note in built.notes:
             _log(note)
-    return place
+    return Path(output)
 
 
 def top_level(qualname: str) -> str:

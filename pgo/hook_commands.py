@@ -93,17 +93,16 @@ def install(dist: Distribution) -> None:
         """`build` with the bundles."""
 
     class bdist_wheel(base_wheel):  # type: ignore[misc, valid-type]
-        def finalize_options(self) -> None:
-            super().finalize_options()
-            if not options.pure:
-                self.root_is_pure = False
+        """`bdist_wheel` with a tag for this platform and every Python."""
 
         def get_tag(self) -> tuple[str, str, str]:
             python, abi, platform = super().get_tag()
-            if options.pure or self.distribution.has_ext_modules():
+            if options.pure or self.distribution.ext_modules:
                 return python, abi, platform
             return "py3", "none", platform  # the shared objects use the stable ABI
 
+    if not options.pure:
+        dist.has_ext_modules = lambda: True  # type: ignore[method-assign]  # files go to platlib, the wheel is not pure
     build.sub_commands = [*base_build.sub_commands, ("build_prebake", None)]
     dist.cmdclass["build_prebake"] = build_prebake
     dist.cmdclass["build"] = build
