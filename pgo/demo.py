@@ -30,6 +30,7 @@ from .planning import Planned
 ATTRIBUTION = ("Optical Recognition of Handwritten Digits (test set), E. Alpaydin and C. Kaynak, 1998, UCI Machine "
                "Learning Repository, doi.org/10.24432/C50P49, CC BY 4.0")
 PAGE = "prebake-demo.html"
+SERVICE = "prebake_demo_service.py"  # a name that no project has: sources are looked for by name
 SEED = 20260
 _TRAIN = 1297  # images for training; the other 500 are what the service is asked about
 _REQUESTS = 1000
@@ -156,7 +157,7 @@ def prepare(folder: Path) -> float:
     asked, right = images[_TRAIN:], labels[_TRAIN:]
     np.savez(folder / "requests.npz", images=asked, labels=right, yesterday=traffic(random, 400),
              today=traffic(random, _REQUESTS))
-    shutil.copyfile(Path(__file__).with_name("demo_service.py"), folder / "service.py")
+    shutil.copyfile(Path(__file__).with_name("demo_service.py"), folder / SERVICE)
     return float((_forward(weights, asked)[-1].argmax(axis=1) == right).mean())
 
 
@@ -197,7 +198,7 @@ def _run_service(folder: Path, mode: str, environment: Mapping[str, str]) -> str
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PREBAKE_")}
     one = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     paths = os.pathsep.join(p for p in sys.path if p)
-    done = subprocess.run([sys.executable, str(folder / "service.py"), mode, str(folder), str(time.time_ns())],
+    done = subprocess.run([sys.executable, str(folder / SERVICE), mode, str(folder), str(time.time_ns())],
                           env={**kept, **one, "PYTHONPATH": paths, **environment}, capture_output=True, text=True,
                           check=False, timeout=120)
     if done.returncode:

@@ -1,8 +1,8 @@
 """A digit classifier as a user would write it. The demonstration copies this file into a folder and runs it there.
 
-    python service.py warmup  FOLDER            answers yesterday's requests (recorded by PREBAKE_PROFILE)
-    python service.py numpy   FOLDER START_NS   answers today's, without prebake; prints figures as JSON
-    python service.py prebake FOLDER START_NS   the same with prebake
+    python prebake_demo_service.py warmup  FOLDER            answers yesterday's requests (recorded by PREBAKE_PROFILE)
+    python prebake_demo_service.py numpy   FOLDER START_NS   answers today's, without prebake; prints figures as JSON
+    python prebake_demo_service.py prebake FOLDER START_NS   the same with prebake
 """
 
 import json

@@ -109,7 +109,8 @@ def plan(profile: object, output: str | os.PathLike[str] | None = None, *, max_k
         limits = replace(limits, max_kernels=max_kernels)
     earlier = read_buckets(output) if output is not None and Path(output).exists() else None
     before = {f.qualname: f for f in earlier.functions} if earlier else {}
-    functions = {name: _prepare(seen.functions[name], before.get(name), allow_stale) for name in sorted(seen.functions)}
+    roots = None if allow_stale else [Path(output).resolve().parent] if output is not None else []
+    functions = {name: _prepare(seen.functions[name], before.get(name), roots) for name in sorted(seen.functions)}
     groups = [g for f in functions.values() for g in make_groups(f)]
     dropped = {name: dropped_buckets(earlier, before[name]) for name in functions if name in before} if earlier else {}
     kept, edited = kept_buckets(functions, groups, before, earlier)
@@ -141,11 +142,12 @@ def _read(profile: object) -> Profile:
     return seen
 
 
-def _prepare(seen: FunctionProfile, before: FunctionBuckets | None, allow_stale: bool) -> FunctionPlan:
+def _prepare(seen: FunctionProfile, before: FunctionBuckets | None, roots: Sequence[Path] | None) -> FunctionPlan:
+    """The function with its program checked; roots: where sources are looked for too (None: staleness is allowed)."""
     from .freshness import load_program, stale_sources
 
     program = load_program(seen.msbc, seen.digest, f"function '{seen.qualname}' of the profile")
-    stale = [] if allow_stale else stale_sources(program)
+    stale = [] if roots is None else stale_sources(program, roots)
     if stale:
         raise PlanError(f"the profile is of another program: '{seen.qualname}' has changed since it was recorded\n"
                         + "\n".join(f"  changed   {line}" for line in stale)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
+import sys
+import types
 
 import profile_helpers as made
 import pytest
@@ -111,9 +114,29 @@ def test_folders_and_left_over_shards_are_read(tmp_path):
 
 
 def test_a_url_needs_fsspec_and_says_so(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
+    monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(PlanError, match=r"s3://bucket/p\.json.*needs fsspec"):
         merge_paths(["s3://bucket/p.json"])
+
+
+def test_urls_are_read_through_fsspec(monkeypatch):
+    data = made.profile(made.function_profile(made.doubling(), {(3, 4): 2})).to_bytes()
+    opened = []
+
+    def fake_open(url, mode):
+        opened.append((url, mode))
+        if "missing" in url:
+            raise FileNotFoundError(2, "No such object", url)
+        if url.startswith("gopher"):
+            raise ValueError("Protocol not known: gopher")
+        return io.BytesIO(data)
+
+    monkeypatch.setitem(sys.modules, "fsspec", types.SimpleNamespace(open=fake_open))
+    assert merge_paths(["s3://bucket/a.json", "gs://bucket/b.json"]).calls == 4
+    assert opened == [("s3://bucket/a.json", "rb"), ("gs://bucket/b.json", "rb")]
+    for url in ("s3://bucket/missing.json", "gopher://x/a.json"):
+        with pytest.raises(PlanError, match=url):
+            merge_paths([url])
 
 
 def test_overlap_and_diff():
