@@ -13,7 +13,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "warmup": ("vm.run.dispatch", "warmup"),
     "configure": ("vm.options", "configure"),
     "freeze": ("vm.run.freeze", "freeze"),
-    "ready": ("vm.run.bundle", "ready"),
+    "ready": ("vm.run.dispatch", "ready"),
     "load_bundle": ("vm.run.bundle", "load_bundle"),
     "Bundle": ("vm.run.bundle", "Bundle"),
     "stats": ("vm.run.stats", "stats"),

@@ -42,6 +42,12 @@ MODULE = '''
     @prebake.jit
     def plain(x):
         return np.tanh(x) * 2.0
+
+    WEIGHTS = prebake.freeze(np.ones((6, 3), np.float32))
+
+    @prebake.jit
+    def fixed(x):
+        return x @ WEIGHTS
 '''
 HELPER = '''
     def shift(x):
@@ -53,6 +59,9 @@ pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc
 
 def write(path, text):
     path.write_text(textwrap.dedent(text))
+
+
+NAMES = ["bundled_model:fixed", "bundled_model:plain", "bundled_model:score"]
 
 
 class App:
@@ -96,6 +105,7 @@ def built(tmp_path_factory):
             module.score(rng.standard_normal((n, 6)).astype(np.float32), w)
         for n in (3, 8):
             module.plain(np.ones(n))
+            module.fixed(np.ones((n, 6), np.float32))
     yaml = folder / "buckets.yaml"
     plan(folder / "p.json", yaml, measure=False)
     write(yaml, """
@@ -107,6 +117,9 @@ def built(tmp_path_factory):
           "bundled_model:plain":
             symbols: {n: "x.shape[0]"}
             buckets: [{n: [2, 100]}]
+          "bundled_model:fixed":
+            symbols: {n: "x.shape[0]"}
+            buckets: [{n: [1, 64]}]
     """)
     level = bundle.usable_levels()[0]
     prebake.build(yaml, app.bundle, targets=[level], roots=[folder])
@@ -158,7 +171,7 @@ def test_found_beside_the_module_and_served(app):
         warnings.simplefilter("error")
         check_served(module, "prebuilt")
     row = next(row for row in prebake.ready() if row["path"] == str(app.bundle))
-    assert row["accepted"] and row["functions"] == ["bundled_model:plain", "bundled_model:score"] and not row["reason"]
+    assert row["accepted"] and row["functions"] == NAMES and not row["reason"]
 
 
 @pytest.mark.parametrize(("n", "engine"), [(0, "jit"), (3, "jit"), (4, "prebuilt"), (5, "prebuilt"), (9, "prebuilt"),
@@ -245,7 +258,7 @@ def test_load_bundle_by_path(app, tmp_path):
     check_served(module, "jit", "NO_BUNDLE")
     loaded = prebake.load_bundle(elsewhere)
     try:
-        assert loaded.accepted and loaded.functions == ("bundled_model:plain", "bundled_model:score")
+        assert loaded.accepted and loaded.functions == tuple(NAMES)
         module.score(data(7), W)
         assert module.score.stats()["prebuilt"] == 1
     finally:
@@ -257,7 +270,7 @@ def test_a_bundle_built_again_is_loaded_again(app):
     assert prebake.load_bundle(app.bundle) is loaded
     app.edit_manifest(lambda m: m["functions"].pop("bundled_model:plain"))
     try:
-        assert prebake.load_bundle(app.bundle).functions == ("bundled_model:score",)
+        assert prebake.load_bundle(app.bundle).functions == ("bundled_model:fixed", "bundled_model:score")
     finally:
         bundle._by_function.clear()
 
@@ -286,9 +299,20 @@ def test_a_script_uses_the_folder_beside_it(app):
 
 def test_warmup(app):
     module = app.load()
-    assert prebake.warmup(module.score, module.plain) == [
-        {"function": "bundled_model:score", "plans": 1, "reason": ""},
-        {"function": "bundled_model:plain", "plans": 1, "reason": ""}]
+    assert prebake.warmup(module.score, module.plain, module.fixed) == [
+        {"function": "bundled_model:score", "plans": 1, "packs": 0, "reason": ""},
+        {"function": "bundled_model:plain", "plans": 1, "packs": 0, "reason": ""},
+        {"function": "bundled_model:fixed", "plans": 1, "packs": 1, "reason": ""}]
+    before = _dispatch.pack_stats()
+    module.fixed(data(3))
+    assert module.fixed.stats()["prebuilt"] == 1
+    assert _dispatch.pack_stats() == before
+
+
+def test_ready_looks_at_bundles_before_any_call(app):
+    module = app.load()
+    assert str(app.bundle) in [row["path"] for row in prebake.ready()]
+    assert module.score.stats()["calls"] == 0
 
 
 def test_programs_of_functions_without_source_come_from_the_bundle(app):

@@ -96,3 +96,16 @@ def test_flags(monkeypatch):
     assert flags.read("PREBAKE_ENGINE") == "auto"
     with pytest.raises(KeyError):
         flags.read("PREBAKE_NOTHING")
+
+
+def test_a_wrong_engine_in_the_environment_is_raised_at_the_call():
+    import os
+    import subprocess
+    import sys
+
+    code = ("import numpy, prebake\n@prebake.jit\ndef f(x):\n    return x\ntry:\n    f(numpy.ones(2))\n"
+            "except prebake.ConfigError as error:\n    print(error)")
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                         env={**os.environ, "PREBAKE_ENGINE": "jitt",
+                              "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
+    assert "PREBAKE_ENGINE: unknown engine 'jitt'" in out.stdout and "did you mean 'jit'" in out.stdout

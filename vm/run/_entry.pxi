@@ -823,6 +823,29 @@ cdef class Entry:
         """[(extents, calls, missed, reason, nanoseconds, timed), ...], ascending, and (calls, missed) of other shapes."""
         return sorted(self.shapes.items()), self.shapes.other()
 
+    def warm(self, JitFunction fn):
+        """Pack the constant operands that are reached from captured names; how many there are."""
+        cdef int i, count = 0
+        cdef PackC *pack
+        values = {}
+        for i in range(self.n_rows):
+            how, parent, key = self.row_tuples[i][:3]
+            try:
+                if how == "capture":
+                    values[i] = fn.read_capture(key)
+                elif parent in values:
+                    values[i] = getattr(values[parent], key) if how == "attr" else values[parent][key]
+            except (NameError, AttributeError, LookupError, TypeError):
+                continue
+        for i in range(self.n_packs):
+            pack = &self.pack_specs[i]
+            array = values.get(pack.row)
+            if array is not None and self.check(&self.rows[pack.row], <PyObject *>array, EXACT, False) == SERVED:
+                pack.data = find_pack(<PyObject *>array, self.library, pack)
+                pack.source, pack.epoch = pb_data(<PyObject *>array), pack_epoch
+                count += 1
+        return count
+
     def why_not(self):
         """What the last miss was about: the failed row's path, the guard's text, or ''."""
         if self.failed_row >= 0:

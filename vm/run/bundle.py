@@ -409,7 +409,7 @@ def _bundles_in(place: str) -> tuple[str, ...]:
     return tuple(os.path.join(place, name) for name in names if os.path.isfile(os.path.join(place, name, MANIFEST)))
 
 
-def ready() -> list[dict[str, Any]]:
+def rows() -> list[dict[str, Any]]:
     """One row for each bundle that was looked at: accepted or why not, level, functions, who was refused."""
     return [{"path": bundle.path, "accepted": bundle.accepted, "level": bundle.level,
              "functions": list(bundle.functions), "reason": bundle.reason,

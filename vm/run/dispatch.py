@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import update_wrapper
 from types import FunctionType
 from typing import Any
 
 from .. import flags, options
-from ..errors import ConfigError
+from ..errors import ConfigError, PrebakeError
 from . import _dispatch, bundle, deadline, function
 
 JitFunction = _dispatch.JitFunction
@@ -93,16 +93,30 @@ function.trace_hook = _hook.get
 def warmup(*functions: Any) -> list[dict[str, Any]]:
     """Map, check and bind the bundles of decorated functions before the first request; all functions without arguments.
 
-    Returns one row for each function: name, number of prebuilt plans, reason where there are none.
+    Constant operands that are reached from globals and closures are packed; those among the arguments are at their
+    first call. Returns one row for each function: name, number of prebuilt plans, packs made, reason where there are
+    no plans.
     """
-    chosen = [f._state for f in functions] if functions else sorted(function.states, key=lambda s: s.function.name)
     rows = []
-    for state in chosen:
+    for state in [f._state for f in functions] if functions else _all_states():
         state.prepare()
         prebuilt, _ = state.function._entries()
         rows.append({"function": state.function.name, "plans": len(prebuilt),
+                     "packs": sum(entry.warm(state.function) for entry in prebuilt),
                      "reason": "" if prebuilt else state.bundle_reason})
     return rows
+
+
+def ready() -> list[dict[str, Any]]:
+    """One row for each bundle of the decorated functions: accepted or why not, level, functions, who was refused."""
+    for state in _all_states():
+        with suppress(PrebakeError):  # bundles that do not fit have their row; wrong options show at the call
+            state.prepare()
+    return bundle.rows()
+
+
+def _all_states() -> list[Any]:
+    return sorted(function.states, key=lambda state: state.function.name)
 
 
 def _apply_configuration() -> None:
@@ -126,7 +140,10 @@ def _after_fork() -> None:
 def _start() -> None:
     name = flags.read("PREBAKE_ENGINE")
     if name != "auto":
-        _dispatch.force_engine(engine_code(name))
+        try:
+            _dispatch.force_engine(engine_code(name))
+        except ConfigError as error:  # decorating never fails: the first call raises it
+            function.startup_error = ConfigError(error.message, key="PREBAKE_ENGINE", hint=error.hint)
     options.on_configure(_apply_configuration)
     bundle.on_change(_look_again)
     os.register_at_fork(after_in_child=_after_fork)

@@ -34,6 +34,7 @@ _TRAPS: dict[int, tuple[type[Exception], str]] = {
 }
 
 states: weakref.WeakSet[FunctionState] = weakref.WeakSet()
+startup_error: ConfigError | None = None  # a wrong PREBAKE_ENGINE
 sessions: list[Any] = []  # open recordings (recorder.Session): they take the counts of functions that go
 
 
@@ -67,6 +68,8 @@ class FunctionState:
     def prepare(self) -> None:
         """Check options, look for a bundle; called before the first call and when something changed."""
         with self.lock:
+            if startup_error is not None:
+                raise startup_error
             if self.fallback not in ("error", "python"):
                 raise ConfigError(f"found {self.fallback!r}, expected 'error' or 'python'", key="fallback")
             self.own = options.check_options(self.given)
