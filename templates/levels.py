@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
+from typing import NamedTuple
 
 # Nothing here assumes away NaN, infinities or signed zeros; FMA only where the source asks for it.
 COMMON_FLAGS: tuple[str, ...] = (
@@ -18,8 +18,7 @@ COMMON_FLAGS: tuple[str, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Level:
+class Level(NamedTuple):
     """One CPU level. name: short ("v3"); target: as in bundles and `pb_library.level`; register_bits: vector registers;
     features: NumPy's names of what the host must have."""
 
