@@ -36,7 +36,7 @@ from prebake.vm.plan.steps import (
     walk,
 )
 
-SWITCHES = ("chain", "reduce_epilogue", "product_epilogue", "row_softmax", "row_norm", "block")
+SWITCHES = ("chain", "reduce_epilogue", "product_epilogue", "row_softmax", "row_norm", "product_norm", "block")
 
 
 def fresh(leaves: dict[int, Any]) -> dict[int, Any]:
@@ -93,6 +93,8 @@ def test_many_random_plans(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("rows", [0, 1, 2, 5, 40])
 def test_models_with_fusions_on_and_off(off: tuple[str, ...], rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(block, "LEAST_ROWS", 3)
+    monkeypatch.setattr(block, "MOST_ROWS", 16)
     for builder in (transformer_layer(), mlp(), row_softmax()):
         plan = compare(builder, {"x.shape[0]": rows, "x.shape[1]": 7}, off)
         for name in off:
@@ -101,10 +103,22 @@ def test_models_with_fusions_on_and_off(off: tuple[str, ...], rows: int, monkeyp
 
 def test_mlp_becomes_products_and_one_block() -> None:
     plan = compare(mlp((6, 8, 4, 5)), {"x.shape[0]": 9})
-    products = [step for step in plan.steps if isinstance(step, Contract)]
+    products = [step for step in walk(plan.steps) if isinstance(step, Contract)]
     assert [(p.bias is not None, p.act) for p in products] == [(True, "relu"), (True, "relu"), (True, "none")]
-    assert kinds(plan.steps) == ["Contract"] * 3 + ["ForStep", "Nest", "Nest", "Nest"]
-    assert plan.steps[-1].body[-1].outs[0].view.buffer.kind == "out"  # type: ignore[union-attr]
+    assert kinds(plan.steps) == ["ForStep"] + ["Contract"] * 3 + ["Nest"] * 3
+    assert plan.steps[0].body[-1].outs[0].view.buffer.kind == "out"  # type: ignore[union-attr]
+    assert "6 steps over x.shape[0] rows" in plan.fired["product_norm"][0]
+
+
+def test_rows_of_products_are_split_evenly() -> None:
+    b = Builder()
+    x, w, v = b.arg("x", [None, 4]), b.arg("w", [4, 4], constant=True), b.arg("v", [4, 4], constant=True)
+    b.give(b.matmul(b.matmul(x, w), v))
+    plan = compare(b, {"x.shape[0]": 400})
+    (loop,) = plan.steps
+    assert isinstance(loop, ForStep)
+    rows = {n: loop.step.evaluate({"x.shape[0]": n}) for n in (0, 1, 7, 192, 193, 200, 400, 577)}
+    assert rows == {0: 1, 1: 1, 7: 7, 192: 192, 193: 97, 200: 100, 400: 134, 577: 145}
 
 
 def test_relu_layer_is_one_product_into_the_result() -> None:
@@ -126,7 +140,7 @@ def test_where_form_of_relu_stays_outside() -> None:
     b.nest(h.shape, [(Literal(0.0, "f32"), "f32")], [], zero, slot=0)
     b.ret(b.where(b.binary("lt", zero, h), h, zero))
     plan = compare(b, {"x.shape[0]": 5})
-    assert plan.steps[0].act == "none" and len(plan.steps) == 2  # type: ignore[union-attr]
+    assert [step.act for step in walk(plan.steps) if isinstance(step, Contract)] == ["none"]
 
 
 def test_gelu_is_one_nest() -> None:
@@ -298,7 +312,7 @@ def test_passes_are_timed_and_dumps_are_readable() -> None:
     assert [name for name, _, _ in plan.log] == [item.name for item in PASSES]
     text = show_plan(plan)
     for part in ("product f32", "for row in range(0, x.shape[0]", "tanh.f32", "return new out0", "pass fuse",
-                 "row_norm:"):
+                 "product_norm:"):
         assert part in text
     code = show_code(lower_plan(plan))
     for part in ("bind", "body", "pack 0", "nest [", "output 0: f32"):

@@ -61,14 +61,21 @@ class Graph:
         """A nest, opened."""
         graph = cls(nest.axes, nest.position)
         slots = [graph.add_input(item) for item in nest.inputs]
+        folds = False
         for op in nest.ops:
+            if op.op == "cast":
+                constant = cast_constant(op, slots[op.args[0]])
+                if constant is not None:
+                    slots.append(graph.add_input(constant))
+                    folds = True
+                    continue
             node = Node(op, tuple([slots[i] for i in op.args]))
             if op.view is not None:
                 node.marks = tuple(slots[i] for i, _, _ in op.indexes)
                 graph.traps = True
             slots.append(node)
         graph.n_ops = len(nest.ops)
-        graph.source = None if any(map(_is_uniform, slots)) else nest
+        graph.source = None if folds or any(map(_is_uniform, slots)) else nest
         for out in nest.outs:
             marks: tuple[Node, ...] = ()
             if out.indexes:
@@ -256,13 +263,8 @@ class _Closing:
         return value
 
     def _hoist(self, op: NestOp, args: list[NestInput]) -> NestInput:
-        """The value of an operation on scalars: a constant, or computed once on registers."""
+        """The value of an operation on scalars, computed once on registers."""
         operands = tuple([arg.operand for arg in args])
-        if op.op == "cast" and op.dtype in ("f32", "f64"):
-            first = operands[0]
-            number = first.value if isinstance(first, (Literal, Expr)) else None
-            if number is not None:
-                return NestInput("scalar", op.dtype, operand=Literal(rounded(number, op.dtype), op.dtype))
         key = (op.op, op.dtype, op.operand_dtype, *map(input_key, args))
         is_fixed = all(isinstance(x, Literal) or (isinstance(x, Expr) and x.is_entry) for x in operands)
         dst = self.known.get(key) if is_fixed else None
@@ -274,9 +276,15 @@ class _Closing:
         return NestInput("scalar", op.dtype, operand=dst)
 
 
-def rounded(value: float, dtype: str) -> float:
-    """The value as a Python float that the dtype can hold."""
-    return float(value) if dtype == "f64" else float(np.float32(value))
+def cast_constant(op: NestOp, node: Node) -> NestInput | None:
+    """The input that a constant cast to a floating dtype is, or None."""
+    operand = node.item.operand if isinstance(node.item, NestInput) else None
+    value = operand.value if isinstance(operand, (Literal, Expr)) else None
+    if value is None or op.dtype not in ("f32", "f64"):
+        return None
+    with np.errstate(over="ignore"):
+        number = float(value) if op.dtype == "f64" else float(np.float32(value))
+    return NestInput("scalar", op.dtype, operand=Literal(number, op.dtype))
 
 
 def input_key(item: NestInput) -> object:

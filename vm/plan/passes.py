@@ -34,7 +34,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("fuse", "merge nests point by point; bias and activation into products", fuse_nests,
          ("chain", "reduce_epilogue", "product_epilogue")),
     Pass("rows", "make all axes but the last one", collapse_rows),
-    Pass("blocks", "run steps over the same rows block by block", block_rows, ("row_softmax", "row_norm", "block")),
+    Pass("blocks", "run steps over the same rows block by block", block_rows,
+         ("row_softmax", "row_norm", "product_norm", "block")),
     Pass("axes", "make neighbouring axes one", collapse_all),
 )
 

@@ -26,7 +26,7 @@ FUSIONS: tuple[Fusion, ...] = (
     Fusion("chain", "elementwise operations run as one nest, without temporaries between them"),
     Fusion("product_epilogue", "bias and activation are applied while a product's result is in registers"),
     Fusion("product_residual", "a residual is added while a product's result is in registers", False),
-    Fusion("product_norm", "a product and the norm of its rows run block by block", False),
+    Fusion("product_norm", "products with constant matrices, and what follows over their rows, run block by block"),
     Fusion("sibling_products", "products of one left operand (Q, K, V) run as one", False),
     Fusion("reduce_epilogue", "elementwise operations before a reduction run inside it; equal spaces share a pass"),
     Fusion("row_softmax", "softmax and log-softmax over rows run block by block"),
@@ -62,6 +62,13 @@ class ShapePolicy:
             self.note(name, f"switched off: steps over {rows!r} rows stay apart")
             return False
         return True
+
+    def example(self, extent: Expr) -> str:
+        """The value of an extent for the call that the plan was made for, as text."""
+        try:
+            return str(extent.evaluate(self.plan.sample))
+        except KeyError:
+            return repr(extent)
 
     def note(self, name: str, text: str) -> None:
         """Record that a fusion fired, or why it did not."""

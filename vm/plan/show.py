@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import fields
 
 from . import code as c
+from .extents import Expr
 from .steps import (
     AllocStep,
     Buffer,
     Contract,
     ForStep,
     IfStep,
-    Literal,
     LoadStep,
     Nest,
     NestInput,
@@ -45,12 +45,16 @@ class _PlanText:
         self.plan = plan
         self.names: dict[Buffer | ScalarReg, str] = {}
         self.counts: dict[str, int] = {}
+        self.long: dict[Expr, str] = {}  # names of expressions that would drown the rest
 
     def lines(self) -> Iterable[str]:
         yield f"plan {self.plan.name}"
         for fact in self.plan.facts:
             yield f"  fact {fact.text}"
-        yield from self.steps(self.plan.steps, "  ")
+        steps = list(self.steps(self.plan.steps, "  "))
+        for expr, name in self.long.items():
+            yield f"  {name} = {expr!r}"
+        yield from steps
         yield f"  return {self.result(self.plan.result)}"
         for rule, notes in sorted(self.plan.fired.items()):
             for note in notes:
@@ -84,15 +88,25 @@ class _PlanText:
     def operand(self, operand: Operand | None) -> str:
         if isinstance(operand, ScalarReg):
             return self.scalar(operand)
-        return repr(operand.value) if isinstance(operand, Literal) else repr(operand)
+        return self.expr(operand) if isinstance(operand, Expr) else repr(operand and operand.value)
+
+    def expr(self, expr: Expr) -> str:
+        """The expression, or its name when it is long."""
+        text = repr(expr)
+        if len(text) <= 48:
+            return text
+        return self.long.setdefault(expr, f"e{len(self.long)}")
+
+    def exprs(self, exprs: Iterable[Expr]) -> str:
+        return ", ".join(map(self.expr, exprs))
 
     def view(self, view: View, shape: bool = True) -> str:
         text = self.buffer(view.buffer)
         if view.offset.value != 0:
-            text += f"+{view.offset!r}"
+            text += f"+{self.expr(view.offset)}"
         if shape:
-            text += f"[{', '.join(map(repr, view.shape))}]"
-        return text + f" strides ({', '.join(map(repr, view.strides))})"
+            text += f"[{self.exprs(view.shape)}]"
+        return text + f" strides ({self.exprs(view.strides)})"
 
     def steps(self, steps: list[Step], pad: str) -> Iterable[str]:
         for step in steps:
@@ -102,7 +116,8 @@ class _PlanText:
         if isinstance(step, Nest):
             yield from self.nest(step, pad)
         elif isinstance(step, Contract):
-            yield f"{pad}product {step.dtype} batch {list(step.batch)} m {step.m!r} n {step.n!r} k {step.k!r}"
+            m, n, k = map(self.expr, (step.m, step.n, step.k))
+            yield f"{pad}product {step.dtype} batch [{self.exprs(step.batch)}] m {m} n {n} k {k}"
             parts = [("a", step.a), ("b", step.b), ("bias", step.bias), ("out", step.out)]
             for name, view in parts:
                 if view is not None:
@@ -110,7 +125,8 @@ class _PlanText:
             if step.act != "none":
                 yield f"{pad}  then {step.act}"
         elif isinstance(step, ForStep):
-            yield f"{pad}for {self.operand(step.var.expr)} in range({step.start!r}, {step.stop!r}, {step.step!r})"
+            bounds = self.exprs((step.start, step.stop, step.step))
+            yield f"{pad}for {self.operand(step.var.expr)} in range({bounds})"
             yield from self.steps(step.body, pad + "  ")
         elif isinstance(step, WhileStep):
             yield f"{pad}while"
@@ -139,7 +155,7 @@ class _PlanText:
             yield f"{pad}{type(step).__name__.removesuffix('Step').lower()}"
 
     def nest(self, nest: Nest, pad: str) -> Iterable[str]:
-        yield f"{pad}nest [{', '.join(map(repr, nest.axes))}]"
+        yield f"{pad}nest [{self.exprs(nest.axes)}]"
         for i, item in enumerate(nest.inputs):
             yield f"{pad}  s{i} = {self.input(item)} : {item.dtype}"
         n = len(nest.inputs)
