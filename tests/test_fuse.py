@@ -36,7 +36,7 @@ from prebake.vm.plan.steps import (
     walk,
 )
 
-SWITCHES = ("chain", "reduce_epilogue", "product_epilogue", "row_softmax", "row_norm", "product_norm", "block")
+SWITCHES = ("chain", "reduce_epilogue", "product_epilogue", "row_softmax", "row_norm", "product_norm")
 
 
 def fresh(leaves: dict[int, Any]) -> dict[int, Any]:

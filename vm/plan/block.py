@@ -8,7 +8,7 @@ instances of this one transformation; they have names so that they can be report
 from __future__ import annotations
 
 from .extents import Expr, atom_expr, const, emax, emin, floordiv, is_less_equal, register
-from .policy import ShapePolicy
+from .policy import BLOCK, ShapePolicy
 from .steps import (
     ITEM_BYTES,
     Buffer,
@@ -289,4 +289,4 @@ def _name(run: _Run) -> str:
         return "row_softmax"
     if "sum" in reductions and ("sqrt" in ops or "pow" in ops) and ops & {"div", "reciprocal", "mul"}:
         return "row_norm"
-    return "block"
+    return BLOCK

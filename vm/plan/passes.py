@@ -35,7 +35,7 @@ PASSES: tuple[Pass, ...] = (
          ("chain", "reduce_epilogue", "product_epilogue")),
     Pass("rows", "make all axes but the last one", collapse_rows),
     Pass("blocks", "run steps over the same rows block by block", block_rows,
-         ("row_softmax", "row_norm", "product_norm", "block")),
+         ("row_softmax", "row_norm", "product_norm")),
     Pass("axes", "make neighbouring axes one", collapse_all),
 )
 

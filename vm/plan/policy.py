@@ -31,7 +31,6 @@ FUSIONS: tuple[Fusion, ...] = (
     Fusion("reduce_epilogue", "elementwise operations before a reduction run inside it; equal spaces share a pass"),
     Fusion("row_softmax", "softmax and log-softmax over rows run block by block"),
     Fusion("row_norm", "layer norm, rms norm and their residual run block by block"),
-    Fusion("block", "other runs of steps over the same rows run block by block"),
     Fusion("attention", "scores, softmax and the product with values run block by block", False),
     Fusion("gather_sum", "an embedding bag sums rows as it gathers them", False),
     Fusion("conv_bn", "batch norm is folded into a convolution's weights", False),
@@ -40,6 +39,7 @@ FUSIONS: tuple[Fusion, ...] = (
     Fusion("layout", "layouts are chosen so that transposed copies disappear", False),
 )
 BY_NAME: dict[str, Fusion] = {fusion.name: fusion for fusion in FUSIONS}
+BLOCK = "block"  # runs of row steps that are neither softmax nor norm: on while one of the two is
 
 
 class ShapePolicy:
@@ -54,6 +54,8 @@ class ShapePolicy:
 
     def allows(self, name: str) -> bool:
         """Whether the fusion may be used at all."""
+        if name == BLOCK:
+            return not {"row_softmax", "row_norm"} <= self.disabled
         return name not in self.disabled
 
     def takes_block(self, name: str, rows: Expr) -> bool:
