@@ -10,8 +10,9 @@ A bucket says: symbol -> (lo, hi), inclusive. Symbols that a Code does not use a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..vm.errors import InternalError, PlanError
 from ..vm.plan.code import (
@@ -458,7 +459,7 @@ class _KernelPrinter:
         self.line("}")
 
 
-_PRINT = {
+_PRINT: dict[type, Callable[[_KernelPrinter, Any], None]] = {
     Int: _KernelPrinter.int_, Guard: _KernelPrinter.guard_, Scalar: _KernelPrinter.scalar, Cast: _KernelPrinter.cast_,
     Load: _KernelPrinter.load_, Store: _KernelPrinter.store_, Move: _KernelPrinter.move, Trap: _KernelPrinter.trap,
     Alloc: _KernelPrinter.alloc, For: _KernelPrinter.for_, While: _KernelPrinter.while_, If: _KernelPrinter.if_,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from setuptools import Command
 
@@ -18,15 +18,15 @@ class build_prebake(Command):
     """Builds the bundles of `[tool.prebake]` into the build folder; in editable mode into the source tree."""
 
     description = "build prebake's kernel bundles"
-    user_options: list = []  # noqa: RUF012 - setuptools' own form
+    user_options: ClassVar[list[tuple[str, str, str]]] = []
 
     build_lib: str | None
-    editable_mode: bool
+    editable_mode: bool = False
     made: list[Path]
 
     def initialize_options(self) -> None:
         """No options of its own."""
-        self.build_lib, self.editable_mode, self.made = None, False, []
+        self.build_lib, self.made = None, []
 
     def finalize_options(self) -> None:
         """Takes the build folder from `build`."""

@@ -115,17 +115,18 @@ def _plans_of_bucket(built: BuiltFunction, bucket: Bucket,
         reason = str(refused[0][1]) if refused else "it has no extents"
         raise PlanError(f"{function.qualname}, bucket {bucket.text()} (line {bucket.line}): not planned: {reason}\n"
                         "  effect    no kernel can serve it; the interpreter would\n  fix       remove the bucket")
-    for extents, error in refused:
+    for extents, refusal in refused:
         shape = bucket_text({s: (n, n) for s, n in extents.items() if ".shape[" in s})
-        built.notes.append(f"{function.qualname} {bucket.text()}: nothing prebuilt at {shape}: {error}")
+        built.notes.append(f"{function.qualname} {bucket.text()}: nothing prebuilt at {shape}: {refusal}")
     return found
 
 
 def broken_fact(plan: Plan, sample: Mapping[str, int]) -> Fact | None:
     """The first fact of a plan that is false at these extents, or that they do not decide; None where all hold."""
+    values: dict[object, int] = {**sample}
     for fact in plan.facts:
         try:
-            if bool(fact.expr.evaluate(sample)) != fact.answer:
+            if bool(fact.expr.evaluate(values)) != fact.answer:
                 return fact
         except KeyError:
             return fact

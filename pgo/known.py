@@ -126,8 +126,8 @@ def entry_known(code: Code, bounds: Mapping[str, tuple[int, int]]) -> Known:
         if code.types[reg] in _INTEGERS:
             known.set_range(reg, int(value), int(value))
     for name, (lo, hi) in bounds.items():
-        reg = code.symbols.get(name)
-        if reg is not None and reg not in code.consts:
-            known.set_range(reg, lo, min(hi, 2**62))
+        found = code.symbols.get(name)
+        if found is not None and found not in code.consts:
+            known.set_range(found, lo, min(hi, 2**62))
     return known
 

@@ -74,10 +74,7 @@ class Samples:
     def _array(self, row: Row) -> np.ndarray:
         shape = row.shape if row.shape is not None else tuple(
             self.extents.get(f"{row.path}.shape[{d}]", 2) for d in range(row.ndim))
-        if row.layout == "C" or not shape:
-            array = self._fill(row.dtype, shape)
-        else:
-            array = self._strided(row, shape)
+        array = self._fill(row.dtype, shape) if row.layout == "C" or not shape else self._strided(row, shape)
         if row.constant:
             array.setflags(write=False)
             base = array.base
