@@ -95,7 +95,7 @@ def _plans_of_bucket(built: BuiltFunction, bucket: Bucket,
     found: list[tuple[Plan, list[Extents]]] = []
     refused: list[tuple[Extents, PlanRefused]] = []
     for extents in corners_of(function, bucket, recorded):
-        sample = {str(k): v for k, v in RecordedReader(program, recorded.signature, extents).sample.items()}
+        sample = RecordedReader(program, recorded.signature, extents).sample
         home = next((corners for plan, corners in found if broken_fact(plan, sample) is None), None)
         if home is not None:
             home.append(extents)
@@ -121,12 +121,11 @@ def _plans_of_bucket(built: BuiltFunction, bucket: Bucket,
     return found
 
 
-def broken_fact(plan: Plan, sample: Mapping[str, int]) -> Fact | None:
+def broken_fact(plan: Plan, sample: Mapping[object, int]) -> Fact | None:
     """The first fact of a plan that is false at these extents, or that they do not decide; None where all hold."""
-    values: dict[object, int] = {**sample}
     for fact in plan.facts:
         try:
-            if bool(fact.expr.evaluate(values)) != fact.answer:
+            if bool(fact.expr.evaluate(sample)) != fact.answer:
                 return fact
         except KeyError:
             return fact
