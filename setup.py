@@ -1,7 +1,7 @@
-"""prebake's own build: one stencil library for each CPU level, and the dispatcher; everything else is in pyproject.toml.
+"""prebake's own build: one stencil library for each CPU level, and the dispatcher; the rest is in pyproject.toml.
 
-The C comes from templates that are rendered into the build folder, never into the source tree. Flags of a level stand last on
-the compiler's command line, so that CFLAGS of the environment add to them and never replace them.
+The C comes from templates that are rendered into the build folder, never into the source tree. Flags of a level stand
+last on the compiler's command line, so that CFLAGS of the environment add to them and never replace them.
 PREBAKE_BUILD_JOBS: compilers to run at the same time (default: one for each processor, at most 4).
 """
 
@@ -36,12 +36,17 @@ levels, render, stencils = load_templates()
 REPRODUCIBLE = ["-g0", f"-ffile-prefix-map={ROOT}=."]
 
 
+def made_from(folder: str, pattern: str) -> list[str]:
+    """Paths of the files in a folder, relative to the root."""
+    return [str(p.relative_to(ROOT)) for p in sorted((ROOT / folder).glob(pattern))]
+
+
 def stencil_extension(level) -> Extension:
     """The stencil library of one level; its source is made when it is built."""
-    depends = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "templates").glob("*.py"))
-               + sorted((ROOT / "templates").glob("*.pyx.in")) + sorted((ROOT / "templates" / "include").glob("*.h"))]
+    depends = made_from("templates", "*.py") + made_from("templates", "*.pyx.in") + made_from("templates/include", "*.h")
     extension = Extension(
-        f"prebake.templates._stencils_{level.name}", [], depends=[*depends, "setup.py"], include_dirs=["templates/include"],
+        f"prebake.templates._stencils_{level.name}", [],
+        depends=[*depends, "setup.py"], include_dirs=["templates/include"],
         extra_compile_args=[*REPRODUCIBLE, *level.flags, "-Wno-unused-function"],
         define_macros=[("Py_LIMITED_API", "0x030B0000"), ("CYTHON_LIMITED_API", "1")],
         libraries=["m"], py_limited_api=True, language="c",
@@ -54,12 +59,13 @@ def dispatch_extension() -> Extension:
     """The dispatcher, made for one Python version (it uses vectorcall)."""
     import numpy
 
-    depends = [str(p.relative_to(ROOT)) for p in sorted((ROOT / "vm" / "run").glob("*.[ph]*")) if p.suffix in (".pyx", ".pxd", ".pxi", ".h")]
+    depends = [p for pattern in ("*.pyx", "*.pxd", "*.pxi", "*.h") for p in made_from("vm/run", pattern)]
     extension = Extension(
         "prebake.vm.run._dispatch", [], depends=[*depends, "templates/include/pb_abi.h", "setup.py"],
         include_dirs=["vm/run", "templates/include", numpy.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION")],
-        extra_compile_args=[*REPRODUCIBLE, "-O3", "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function"], language="c",
+        extra_compile_args=[*REPRODUCIBLE, "-O3", "-fwrapv", "-fno-strict-aliasing", "-Wno-unused-function"],
+        language="c",
     )
     extension.prebake_render = lambda: (ROOT / "vm" / "run" / "_dispatch.pyx").read_text(encoding="utf-8")
     return extension
@@ -98,7 +104,7 @@ class BuildExt(build_ext):
         folder.mkdir(parents=True, exist_ok=True)
         pyx = folder / (ext.name.rpartition(".")[2] + ".pyx")
         pyx.write_text(ext.prebake_render(), encoding="utf-8")
-        options = CompilationOptions({**default_options, "language_level": 3, "emit_linenums": False, "include_path": ["vm/run"]})
+        options = CompilationOptions({**default_options, "language_level": 3, "include_path": ["vm/run"]})
         result = compile(str(pyx), options, full_module_name=ext.name)
         if result.num_errors:
             raise SystemExit(f"cython: {pyx} has {result.num_errors} error(s)")

@@ -1,7 +1,7 @@
 """CPU levels: what each is compiled with, which one this host can run, and the stencil library made for it.
 
-Levels are the x86-64 micro-architecture levels; "generic" is whatever the compiler assumes by itself, and the only one on
-other architectures.
+Levels are the x86-64 micro-architecture levels; "generic" is whatever the compiler assumes by itself, and the only one
+on other architectures.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def built_levels() -> tuple[Level, ...]:
 def runnable_levels() -> tuple[Level, ...]:
     """The levels that this host can run, best first, "generic" always among them.
 
-    The environment variable PREBAKE_CPU caps them ("v3", or the longer "x86-64-v3"). Raises ValueError when it names no level.
+    The environment variable PREBAKE_CPU caps them ("v3", or the longer "x86-64-v3"). Raises ValueError when it names no
+    level.
     """
-    from numpy._core._multiarray_umath import __cpu_features__ as features
+    from numpy._core._multiarray_umath import __cpu_features__ as features  # type: ignore[import-not-found]
 
     levels = [level for level in built_levels() if all(features.get(f, False) for f in level.features)]
     cap = os.environ.get(_ENVIRONMENT, "")
@@ -83,8 +84,8 @@ def host_level() -> Level:
 def load_stencils(name: str | None = None) -> ModuleType:
     """The stencil library of level `name`, or the best one that the host can run and that was built.
 
-    The module has `table` (capsule "prebake.stencils"), `table_address`, `bind_address`, `run_address` (integers) and `level`.
-    It is imported once. Raises ImportError when there is none.
+    The module has `table` (capsule "prebake.stencils"), `table_address`, `bind_address`, `run_address` (integers) and
+    `level`. It is imported once. Raises ImportError when there is none.
     """
     key = name or ""
     found = _libraries.get(key)

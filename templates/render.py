@@ -1,6 +1,6 @@
 """Strict rendering of `*.pyx.in` templates: a name that is unknown, or given and never used, is an error.
 
-The engine is Tempita, the copy inside Cython; it is imported here alone, and only when something is rendered (at build).
+The engine is Tempita, the copy inside Cython; it is imported here alone, and only when something is rendered, at build.
 """
 
 from __future__ import annotations

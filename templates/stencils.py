@@ -1,7 +1,7 @@
 """The stencil table: which block functions the library of a CPU level holds, and at which index.
 
-Rows of `pb_blocks`: one for each (scalar op, native dtype), then one for each cast, then f64 -> f32 rounded to odd. A row has
-four variants, see include/pb_block.h. The encoder asks for indexes, the build for the text.
+Rows of `pb_blocks`: one for each (scalar op, native dtype), then one for each cast, then f64 -> f32 rounded to odd. A
+row has four variants, see include/pb_block.h. The encoder asks for indexes, the build for the text.
 """
 
 from __future__ import annotations

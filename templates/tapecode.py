@@ -9,8 +9,8 @@ from .scalars import MEMORY, NATIVE, REDUCTIONS
 
 OPCODES: tuple[str, ...] = (
     "exit", "add", "sub", "mul", "floordiv", "mod", "min", "max", "eq", "ne", "lt", "le", "and", "or", "select",
-    "guard", "scalar", "cast", "load", "store", "move", "trap", "alloc", "jump", "jump_if_zero", "for_begin", "for_next",
-    "nest", "contract",
+    "guard", "scalar", "cast", "load", "store", "move", "trap", "alloc", "jump", "jump_if_zero", "for_begin",
+    "for_next", "nest", "contract",
 )
 OPCODE: dict[str, int] = {name: number for number, name in enumerate(OPCODES)}
 

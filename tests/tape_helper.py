@@ -23,8 +23,14 @@ class Frame(ctypes.Structure):
 
 
 ALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(Frame), ctypes.c_int32)
-Frame._fields_ = [("r", ctypes.c_void_p), ("packs", ctypes.c_void_p), ("trap_code", ctypes.c_int32),
-                  ("trap_pos", ctypes.c_int32), ("owner", ctypes.c_void_p), ("alloc", ALLOC)]
+Frame._fields_ = [
+    ("r", ctypes.c_void_p),
+    ("packs", ctypes.c_void_p),
+    ("trap_code", ctypes.c_int32),
+    ("trap_pos", ctypes.c_int32),
+    ("owner", ctypes.c_void_p),
+    ("alloc", ALLOC),
+]
 CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Frame))
 
 
@@ -68,8 +74,19 @@ class Builder:
         return In("scalar", dtype, reg=self.reg(dtype, value))
 
     def code(self) -> Code:
-        return Code("test", self.types, self.consts, (), tuple(self.bind), ("",) * 8, 0, (), ResultSpec("const"), (),
-                    tuple(self.body))
+        return Code(
+            "test",
+            self.types,
+            self.consts,
+            (),
+            tuple(self.bind),
+            ("",) * 8,
+            0,
+            (),
+            ResultSpec("const"),
+            (),
+            tuple(self.body),
+        )
 
     def run(self, level: str | None = None, packs: Sequence[int] = ()) -> Runner:
         runner = Runner(self.code(), level, packs)
@@ -101,7 +118,7 @@ class Runner:
             raise Trapped(self.frame.trap_code, self.frame.trap_pos)
 
     def value(self, reg: Reg, dtype: str) -> object:
-        word = self.regs[reg:reg + 1]
+        word = self.regs[reg : reg + 1]
         return word.view({"i32": np.int64, "bool": np.int64}.get(dtype, NATIVE_NUMPY[dtype]))[0]
 
 
@@ -111,10 +128,17 @@ def node(op: str, dtype: str, *args: int, result: str = "") -> NodeOp:
     return NodeOp(op, made, dtype, tuple(args))
 
 
-def build_nest(shape: Sequence[int], inputs: Sequence[np.ndarray | In], ops: Sequence[NodeOp],
-               outs: Sequence[tuple[int, str, np.ndarray, int]], builder: Builder | None = None) -> Builder:
-    """A builder whose body is one nest. inputs: arrays that broadcast to shape, or In; outs: (slot, reduction, array with the
-    kept axes only, mask of reduced axes)."""
+def build_nest(
+    shape: Sequence[int],
+    inputs: Sequence[np.ndarray | In],
+    ops: Sequence[NodeOp],
+    outs: Sequence[tuple[int, str, np.ndarray, int]],
+    builder: Builder | None = None,
+) -> Builder:
+    """A builder whose body is one nest.
+
+    inputs: arrays that broadcast to shape, or In; outs: (slot, reduction, array of the kept axes, mask of reduced axes).
+    """
     b = builder or Builder()
     n = len(shape)
     axes = tuple(b.reg("i64", e) for e in shape)
@@ -127,8 +151,13 @@ def build_nest(shape: Sequence[int], inputs: Sequence[np.ndarray | In], ops: Seq
     return b
 
 
-def run_nest(shape: Sequence[int], inputs: Sequence[np.ndarray | In], ops: Sequence[NodeOp],
-             outs: Sequence[tuple[int, str, np.ndarray, int]], level: str | None = None,
-             builder: Builder | None = None) -> Runner:
+def run_nest(
+    shape: Sequence[int],
+    inputs: Sequence[np.ndarray | In],
+    ops: Sequence[NodeOp],
+    outs: Sequence[tuple[int, str, np.ndarray, int]],
+    level: str | None = None,
+    builder: Builder | None = None,
+) -> Runner:
     """Build and run one nest; the output arrays hold the results."""
     return build_nest(shape, inputs, ops, outs, builder).run(level)

@@ -4,18 +4,59 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from prebake.templates.scalars import OPS
 from tape_helper import LEVELS, NATIVE_NUMPY, node, run_nest
 
-NUMPY_NAMES = {"sub": "subtract", "mul": "multiply", "div": "true_divide", "floordiv": "floor_divide", "neg": "negative", "eq": "equal",
-               "pow": "power", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
-               "not": "logical_not", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "shl": "left_shift",
-               "shr": "right_shift", "abs": "absolute"}
-# (operation, dtype) -> ULP against long double; everything else that is inexact is libm, as NumPy's own loops are or were
+from prebake.templates.scalars import OPS
+
+NUMPY_NAMES = {
+    "sub": "subtract",
+    "mul": "multiply",
+    "div": "true_divide",
+    "floordiv": "floor_divide",
+    "neg": "negative",
+    "eq": "equal",
+    "pow": "power",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "not": "logical_not",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "shl": "left_shift",
+    "shr": "right_shift",
+    "abs": "absolute",
+}
+# operation -> ULP against long double; everything else that is inexact is libm, as NumPy's own loops are or were
 OWN_ULP = {"exp": 1.5, "exp2": 1.5, "expm1": 2.5, "log": 1.5, "log2": 2.5, "log1p": 2.5, "tanh": 3.0}
 LIBM_ULP = 4.0
-EXACT = {"mov", "add", "sub", "mul", "div", "neg", "abs", "sign", "square", "sqrt", "reciprocal", "floor", "ceil", "trunc",
-         "rint", "copysign", "maximum", "minimum", "fmax", "fmin", "floordiv", "mod", "fmod"}
+EXACT = {
+    "mov",
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "neg",
+    "abs",
+    "sign",
+    "square",
+    "sqrt",
+    "reciprocal",
+    "floor",
+    "ceil",
+    "trunc",
+    "rint",
+    "copysign",
+    "maximum",
+    "minimum",
+    "fmax",
+    "fmin",
+    "floordiv",
+    "mod",
+    "fmod",
+}
 
 
 def reference(name: str, *args: np.ndarray) -> np.ndarray:
@@ -42,8 +83,30 @@ def samples(dtype: str, n: int = 4001) -> tuple[np.ndarray, np.ndarray]:
         b = np.where(rng.random(n) < 0.3, rng.permutation(wide), rng.integers(-9, 10, n, kind))
     else:
         tiny, huge = np.finfo(kind).smallest_subnormal, np.finfo(kind).max
-        special = np.array([0.0, -0.0, 1, -1, 0.5, -0.5, 2, 3, 1.5, 2.5, -2.5, np.inf, -np.inf, np.nan, tiny, -tiny, huge, -huge,
-                            np.finfo(kind).tiny], kind)
+        special = np.array(
+            [
+                0.0,
+                -0.0,
+                1,
+                -1,
+                0.5,
+                -0.5,
+                2,
+                3,
+                1.5,
+                2.5,
+                -2.5,
+                np.inf,
+                -np.inf,
+                np.nan,
+                tiny,
+                -tiny,
+                huge,
+                -huge,
+                np.finfo(kind).tiny,
+            ],
+            kind,
+        )
         exponents = rng.uniform(-30, 30, n)
         a = (rng.standard_normal(n) * np.where(rng.random(n) < 0.5, 1, 10.0**exponents)).astype(kind)
         b = (rng.standard_normal(n) * np.where(rng.random(n) < 0.7, 1, 10.0**-exponents)).astype(kind)
@@ -75,7 +138,7 @@ def test_operation_equals_numpy(op, dtype, level):
     a, b = samples(dtype)
     if op.name == "pow" and dtype[0] == "i":
         b = np.abs(b) % 70
-    inputs = [a, b][:op.arity]
+    inputs = [a, b][: op.arity]
     if op.name == "select":
         inputs = [np.random.default_rng(1).random(a.size) < 0.5, a, b]
     out = np.empty(a.size, np.bool_ if op.predicate else a.dtype)
@@ -142,7 +205,19 @@ def test_casts(frm, to, level):
         assert np.array_equal(out, a.astype(out.dtype), equal_nan=to[0] == "f")
 
 
-SMALL = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.float16, np.float32, np.float64, np.bool_]
+SMALL = [
+    np.int8,
+    np.int16,
+    np.int32,
+    np.int64,
+    np.uint8,
+    np.uint16,
+    np.uint32,
+    np.float16,
+    np.float32,
+    np.float64,
+    np.bool_,
+]
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -168,8 +243,15 @@ def test_float16_rounds_once(level):
     halves = np.arange(65536, dtype=np.uint16).view(np.float16)
     finite = halves[np.isfinite(halves)].astype(np.float64)
     ties = (np.sort(finite)[1:] + np.sort(finite)[:-1]) / 2
-    a = np.concatenate([finite, ties, np.nextafter(ties, np.inf), np.nextafter(ties, -np.inf), [np.inf, -np.inf, np.nan, 65519.99,
-                        65520, 1e300, -1e300, 1e-300, 2.0**-25, 2.0**-25 * (1 + 2.0**-40)]])
+    a = np.concatenate(
+        [
+            finite,
+            ties,
+            np.nextafter(ties, np.inf),
+            np.nextafter(ties, -np.inf),
+            [np.inf, -np.inf, np.nan, 65519.99, 65520, 1e300, -1e300, 1e-300, 2.0**-25, 2.0**-25 * (1 + 2.0**-40)],
+        ]
+    )
     out = np.empty(a.size, np.float16)
     with np.errstate(all="ignore"):
         for x in (a, a.astype(np.float32)):

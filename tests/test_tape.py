@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+from tape_helper import LEVELS, NATIVE_NUMPY, Builder, Runner, Trapped, node, run_nest
+
 from prebake.templates.tapecode import NATIVE_OF, TRAPS
 from prebake.vm.plan.code import (
     Alloc,
@@ -31,12 +33,19 @@ from prebake.vm.plan.code import (
     While,
 )
 from prebake.vm.plan.signature import DTYPE_NAMES
-from tape_helper import LEVELS, NATIVE_NUMPY, Builder, Runner, Trapped, node, run_nest
 
 pytestmark = pytest.mark.parametrize("level", LEVELS)
 COUNTS = [0, 1, 2, 7, 8, 9, 31, 63, 64, 65, 1023, 1024, 1025, 2047, 2048, 2049, 5000]
-NUMPY_REDUCE = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min, "any": np.any, "all": np.all,
-                "argmax": np.argmax, "argmin": np.argmin}
+NUMPY_REDUCE = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "max": np.max,
+    "min": np.min,
+    "any": np.any,
+    "all": np.all,
+    "argmax": np.argmax,
+    "argmin": np.argmin,
+}
 
 
 def values(shape, dtype="f32", seed=0):
@@ -65,8 +74,29 @@ def layouts(shape, dtype="f32", seed=0):
 
 # --- elementwise ------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("shape", [(), (1,), (0,), (5,), (2049,), (0, 4), (4, 0), (3, 5), (40, 1), (1, 40), (100, 10), (7, 300),
-                                   (3, 2500), (2, 3, 4, 5), (60, 3, 3), (2, 1, 700), (1, 1, 1)])
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (),
+        (1,),
+        (0,),
+        (5,),
+        (2049,),
+        (0, 4),
+        (4, 0),
+        (3, 5),
+        (40, 1),
+        (1, 40),
+        (100, 10),
+        (7, 300),
+        (3, 2500),
+        (2, 3, 4, 5),
+        (60, 3, 3),
+        (2, 1, 700),
+        (1, 1, 1),
+    ],
+)
 def test_broadcast_chain_in_every_layout(shape, level):
     """((x + row) * column - scalar): the last axis and the first broadcast, the result in C and in Fortran order."""
     row = values(shape[-1:], seed=1)
@@ -74,8 +104,14 @@ def test_broadcast_chain_in_every_layout(shape, level):
     for (_, x), order in itertools.product(layouts(shape), "CF"):
         out = np.full(shape, 9, np.float32, order)
         b = Builder()
-        run_nest(shape, [x, row, column, b.scalar(1.5, "f32")],
-                 [node("add", "f32", 0, 1), node("mul", "f32", 4, 2), node("sub", "f32", 5, 3)], [(6, "store", out, 0)], level, b)
+        run_nest(
+            shape,
+            [x, row, column, b.scalar(1.5, "f32")],
+            [node("add", "f32", 0, 1), node("mul", "f32", 4, 2), node("sub", "f32", 5, 3)],
+            [(6, "store", out, 0)],
+            level,
+            b,
+        )
         assert np.array_equal(out, (x + row) * column - np.float32(1.5))
 
 
@@ -84,8 +120,13 @@ def test_mixed_dtypes_and_predicates(n, level):
     """select(x > y, i32 cast to f64, y) with two outputs of different size."""
     x, y, i = values((n,), "f64"), values((n,), "f64", 1), values((n,), "i32", 2)
     mask, out = np.empty(n, np.bool_), np.empty(n)
-    run_nest((n,), [x, y, i], [node("gt", "f64", 0, 1), node("cast", "i32", 2, result="f64"), NodeOp("select", "f64", "f64", (3, 4, 1))],
-             [(3, "store", mask, 0), (5, "store", out, 0)], level)
+    run_nest(
+        (n,),
+        [x, y, i],
+        [node("gt", "f64", 0, 1), node("cast", "i32", 2, result="f64"), NodeOp("select", "f64", "f64", (3, 4, 1))],
+        [(3, "store", mask, 0), (5, "store", out, 0)],
+        level,
+    )
     assert np.array_equal(mask, x > y)
     assert np.array_equal(out, np.where(x > y, i.astype(np.float64), y))
 
@@ -109,7 +150,9 @@ def test_constant_fill_and_iota(level):
         assert np.array_equal(out, np.full(shape, 2.5))
         strided = np.zeros((*shape, 2), np.int64)[..., 0]
         for axis in range(len(shape)):
-            run_nest(shape, [In("iota", "i64", axis=axis)], [node("square", "i64", 0)], [(1, "store", strided, 0)], level)
+            run_nest(
+                shape, [In("iota", "i64", axis=axis)], [node("square", "i64", 0)], [(1, "store", strided, 0)], level
+            )
             assert np.array_equal(strided, np.indices(shape)[axis] ** 2)
             transposed = np.zeros(shape, np.int64, order="F")
             run_nest(shape, [In("iota", "i64", axis=axis)], [], [(0, "store", transposed, 0)], level)
@@ -122,10 +165,21 @@ def test_in_place_and_several_outputs(shape, level):
     for (_, x), flip in itertools.product(layouts(shape), [False, True]):
         old = x.copy()
         y, total = np.empty_like(old), np.zeros((), np.float64)
-        outs = [(2, "store", x, 0), (3, "store", y, 0), (4, "sum", total, 2**len(shape) - 1), (0, "store", np.empty_like(old), 0)]
+        outs = [
+            (2, "store", x, 0),
+            (3, "store", y, 0),
+            (4, "sum", total, 2 ** len(shape) - 1),
+            (0, "store", np.empty_like(old), 0),
+        ]
         b = Builder()
-        run_nest(shape, [x, b.scalar(2, "f32")], [node("mul", "f32", 0, 1), node("add", "f32", 0, 2), node("cast", "f32", 0, result="f64")],
-                 outs[::-1] if flip else outs, level, b)
+        run_nest(
+            shape,
+            [x, b.scalar(2, "f32")],
+            [node("mul", "f32", 0, 1), node("add", "f32", 0, 2), node("cast", "f32", 0, result="f64")],
+            outs[::-1] if flip else outs,
+            level,
+            b,
+        )
         assert np.array_equal(x, old * 2)
         assert np.array_equal(y, old + old * 2)
         assert np.allclose(total, old.sum(dtype=np.float64))
@@ -154,6 +208,7 @@ def test_many_live_values_fit_somewhere(level):
 
 # --- reductions -------------------------------------------------------------------------------------------------------
 
+
 def check_reduction(reduce, x, axes, level, dtype):
     if reduce in ("argmax", "argmin"):
         want = NUMPY_REDUCE[reduce](x, axis=axes[0])
@@ -172,9 +227,13 @@ def check_reduction(reduce, x, axes, level, dtype):
         assert np.array_equal(out, want, equal_nan=dtype[0] == "f"), (reduce, x.shape, axes)
 
 
-BY_DTYPE = {"f32": ["sum", "prod", "max", "min", "argmax", "argmin"], "f64": ["sum", "prod", "max", "min", "argmax", "argmin"],
-            "i32": ["sum", "prod", "max", "min", "argmax", "argmin"], "i64": ["sum", "prod", "max", "min", "argmax", "argmin"],
-            "bool": ["any", "all", "max", "min", "argmax", "argmin"]}
+BY_DTYPE = {
+    "f32": ["sum", "prod", "max", "min", "argmax", "argmin"],
+    "f64": ["sum", "prod", "max", "min", "argmax", "argmin"],
+    "i32": ["sum", "prod", "max", "min", "argmax", "argmin"],
+    "i64": ["sum", "prod", "max", "min", "argmax", "argmin"],
+    "bool": ["any", "all", "max", "min", "argmax", "argmin"],
+}
 
 
 @pytest.mark.parametrize("dtype", list(BY_DTYPE))
@@ -191,8 +250,23 @@ def test_reduce_around_block_sizes(n, dtype, level):
             check_reduction(reduce, x, (0,), level, dtype)
 
 
-@pytest.mark.parametrize("shape", [(4, 5, 6), (3, 1, 7, 2), (2, 3000), (3000, 2), (40, 1500), (5, 40, 30), (12, 3, 700), (2, 2, 2, 2, 2),
-                                   (0, 4), (4, 0), (3, 0, 2), (1, 1)])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (4, 5, 6),
+        (3, 1, 7, 2),
+        (2, 3000),
+        (3000, 2),
+        (40, 1500),
+        (5, 40, 30),
+        (12, 3, 700),
+        (2, 2, 2, 2, 2),
+        (0, 4),
+        (4, 0),
+        (3, 0, 2),
+        (1, 1),
+    ],
+)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i64", "bool"])
 def test_reduce_every_set_of_axes(shape, dtype, level):
     for _, x in layouts(shape, dtype):
@@ -215,7 +289,11 @@ def test_wide_accumulation_is_cut_into_pieces(level):
 
 def test_sums_of_float32_are_pairwise_or_better(level):
     n = 1_000_000
-    for x in (np.full(n, 0.1, np.float32), np.full((n // 4, 4), 0.1, np.float32), np.full((4, n // 4), 0.1, np.float32)):
+    for x in (
+        np.full(n, 0.1, np.float32),
+        np.full((n // 4, 4), 0.1, np.float32),
+        np.full((4, n // 4), 0.1, np.float32),
+    ):
         for axes in [tuple(range(x.ndim)), (x.ndim - 1,)]:
             want = x.sum(axis=axes, dtype=np.float64)
             out = np.empty(want.shape, np.float32)
@@ -241,15 +319,26 @@ def test_nan_rules_of_extrema(n, dtype, level):
 
 
 def test_different_masks_stores_and_reductions_in_one_nest(level):
-    """exp(x - row) is stored; its row sums, column sums, total and the argmax of x along both axes leave the same nest."""
+    """exp(x - row) is stored; its sums over either axis and both, and arg reductions of x leave the same nest."""
     for shape in [(1, 1), (3, 4), (70, 130), (5, 4000)]:
         for _, x in layouts(shape):
             m = x.max(axis=1, keepdims=True)
             e, rows, cols = np.empty(shape, np.float32), np.empty(shape[0], np.float32), np.empty(shape[1], np.float32)
             total, high, low = np.empty((), np.float32), np.empty(shape[0], np.int64), np.empty(shape[1], np.int64)
-            run_nest(shape, [x, m], [node("sub", "f32", 0, 1), node("exp", "f32", 2)],
-                     [(3, "store", e, 0), (3, "sum", rows, 2), (3, "sum", cols, 1), (3, "sum", total, 3), (0, "argmax", high, 2),
-                      (0, "argmin", low, 1)], level)
+            run_nest(
+                shape,
+                [x, m],
+                [node("sub", "f32", 0, 1), node("exp", "f32", 2)],
+                [
+                    (3, "store", e, 0),
+                    (3, "sum", rows, 2),
+                    (3, "sum", cols, 1),
+                    (3, "sum", total, 3),
+                    (0, "argmax", high, 2),
+                    (0, "argmin", low, 1),
+                ],
+                level,
+            )
             want = np.exp(x - m)
             assert np.allclose(e, want, rtol=1e-6, atol=0)
             assert np.allclose(rows, want.sum(1), rtol=1e-5) and np.allclose(cols, want.sum(0), rtol=1e-5)
@@ -273,6 +362,7 @@ def test_reduction_of_scalars_and_small_memory_types(level):
 
 
 # --- gather, scatter, masks -------------------------------------------------------------------------------------------
+
 
 def gather_node(b, array, axes_of, n_axes, indexes, position=5):
     """A gather whose view moves with the nest axes given in axes_of (by array axis; None: indexed)."""
@@ -299,7 +389,14 @@ def test_gather_rows(rows, dim, dtype, level):
             index = np.random.default_rng(1).integers(-50, 50, rows).astype(NATIVE_NUMPY[kind])
             b = Builder()
             out = np.empty((rows, dim), table.dtype)
-            run_nest((rows, dim), [index[:, None]], [gather_node(b, table, (None, 1), 2, [0])], [(1, "store", out, 0)], level, b)
+            run_nest(
+                (rows, dim),
+                [index[:, None]],
+                [gather_node(b, table, (None, 1), 2, [0])],
+                [(1, "store", out, 0)],
+                level,
+                b,
+            )
             assert np.array_equal(out, table[index])
 
 
@@ -312,8 +409,14 @@ def test_gather_two_indexes_and_use(n, level):
     for column in (j, j[:1]):
         b = Builder()
         out = np.empty(n, np.float32)
-        run_nest((n,), [i, column, b.scalar(2.0, "f32")], [gather_node(b, x, (None, None), 1, [0, 1]), node("mul", "f32", 3, 2)],
-                 [(4, "store", out, 0)], level, b)
+        run_nest(
+            (n,),
+            [i, column, b.scalar(2.0, "f32")],
+            [gather_node(b, x, (None, None), 1, [0, 1]), node("mul", "f32", 3, 2)],
+            [(4, "store", out, 0)],
+            level,
+            b,
+        )
         assert np.array_equal(out, x[i, column] * 2)
 
 
@@ -326,7 +429,14 @@ def test_index_out_of_bounds_traps(bad, level):
         b = Builder()
         out = np.empty((n, 4), np.float32)
         with pytest.raises(Trapped) as caught:
-            run_nest((n, 4), [index[:, None]], [gather_node(b, table, (None, 1), 2, [0], 77)], [(1, "store", out, 0)], level, b)
+            run_nest(
+                (n, 4),
+                [index[:, None]],
+                [gather_node(b, table, (None, 1), 2, [0], 77)],
+                [(1, "store", out, 0)],
+                level,
+                b,
+            )
         assert caught.value.args == (TRAPS["INDEX"], 77)
 
 
@@ -376,6 +486,7 @@ def test_masked_store(shape, dtype, level):
 
 # --- the machine ------------------------------------------------------------------------------------------------------
 
+
 def test_integers_round_as_python_does(level):
     for a, b in [(7, 2), (-7, 2), (7, -2), (-7, -2), (6, 3), (5, 0), (-(2**63), -1), (0, 5)]:
         builder = Builder()
@@ -388,8 +499,24 @@ def test_integers_round_as_python_does(level):
         runner = builder.run(level)
         got = [runner.value(d, "i64") for d in dst]
         wrap = lambda v: (v + 2**63) % 2**64 - 2**63  # noqa: E731
-        want = [wrap(v) for v in (a + b, a - b, a * b, a // b if b else 0, a % b if b else 0, min(a, b), max(a, b), a == b, a != b,
-                                  a < b, a <= b, a & b, a | b)]
+        want = [
+            wrap(v)
+            for v in (
+                a + b,
+                a - b,
+                a * b,
+                a // b if b else 0,
+                a % b if b else 0,
+                min(a, b),
+                max(a, b),
+                a == b,
+                a != b,
+                a < b,
+                a <= b,
+                a & b,
+                a | b,
+            )
+        ]
         assert got == want
         assert runner.value(chosen, "i64") == (a if a < b else b)
 
@@ -408,38 +535,84 @@ def test_guards_report_the_first_that_fails(level):
 
 def test_image_presets_constants(level):
     b = Builder()
-    regs = [b.reg("f32", -1.5), b.reg("f64", 1e300), b.reg("i64", -3), b.reg("bool", True), b.reg("i32", -7), b.reg("i64")]
+    regs = [
+        b.reg("f32", -1.5),
+        b.reg("f64", 1e300),
+        b.reg("i64", -3),
+        b.reg("bool", True),
+        b.reg("i32", -7),
+        b.reg("i64"),
+    ]
     runner = Runner(b.code(), level)
     assert [runner.value(r, k) for r, k in zip(regs, ["f32", "f64", "i64", "bool", "i32", "i64"], strict=True)] == [
-        -1.5, 1e300, -3, 1, -7, 0]
+        -1.5,
+        1e300,
+        -3,
+        1,
+        -7,
+        0,
+    ]
     assert len(runner.tape.image) == 8 * runner.tape.n_regs
 
 
-@pytest.mark.parametrize(("start", "stop", "step"), [(0, 5, 1), (5, 0, -1), (0, 0, 1), (3, 20, 7), (20, 3, -7), (0, -5, 1),
-                                                     (2**62, 2**63 - 1, 2**61), (-(2**63), 2**63 - 1, 2**62)])
+@pytest.mark.parametrize(
+    ("start", "stop", "step"),
+    [
+        (0, 5, 1),
+        (5, 0, -1),
+        (0, 0, 1),
+        (3, 20, 7),
+        (20, 3, -7),
+        (0, -5, 1),
+        (2**62, 2**63 - 1, 2**61),
+        (-(2**63), 2**63 - 1, 2**62),
+    ],
+)
 def test_for_visits_what_range_visits(start, stop, step, level):
     """The body changes the loop's registers, as a program that assigns to its loop variable would."""
     out = np.zeros(64, np.int64)
     b = Builder()
     var, count, one, eight, address = b.reg(), b.reg("i64", 0), b.reg("i64", 1), b.reg("i64", 8), b.ref(out).base
     offset, limits = b.reg(), [b.reg("i64", v) for v in (start, stop, step)]
-    b.body.append(For(var, *limits, (Int("mul", offset, count, eight), Store(var, "i64", "i64", address, offset),
-                                     Int("add", count, count, one), Int("sub", var, var, one))))
+    b.body.append(
+        For(
+            var,
+            *limits,
+            (
+                Int("mul", offset, count, eight),
+                Store(var, "i64", "i64", address, offset),
+                Int("add", count, count, one),
+                Int("sub", var, var, one),
+            ),
+        )
+    )
     runner = b.run(level)
     want = list(range(start, stop, step))
     assert runner.value(count, "i64") == len(want)
-    assert list(out[:len(want)]) == want
+    assert list(out[: len(want)]) == want
 
 
 def test_nested_loops_break_continue_while_if(level):
-    """For i in range(6): if i == 3: continue; j = 0; while True: if j >= i: break; total += j; j += 1; stop at i == 5."""
+    """For i in range(6): skip 3, stop at 5; j = 0; while True: if j >= i: break; total += j; j += 1."""
     b = Builder()
     i, j, total, test = b.reg(), b.reg(), b.reg("i64", 0), b.reg()
     zero, one, three, five, six = (b.reg("i64", v) for v in (0, 1, 3, 5, 6))
     inner = While((Int("le", test, i, j), If(test, (Break(),)), Int("add", total, total, j), Int("add", j, j, one)))
-    b.body.append(For(i, zero, six, one, (
-        Int("eq", test, i, three), If(test, (Continue(),)), Int("eq", test, i, five), If(test, (Break(),), (Move(j, zero),)),
-        inner)))
+    b.body.append(
+        For(
+            i,
+            zero,
+            six,
+            one,
+            (
+                Int("eq", test, i, three),
+                If(test, (Continue(),)),
+                Int("eq", test, i, five),
+                If(test, (Break(),), (Move(j, zero),)),
+                inner,
+            ),
+        )
+    )
     after = b.reg("i64", 0)
     b.body += [Move(after, one), Exit(), Move(after, zero)]
     runner = b.run(level)
@@ -456,9 +629,15 @@ def test_scalars_casts_loads_and_stores(level):
     half, small, out = np.array([1.5], np.float16), np.array([-3], np.int8), np.zeros(1, np.uint8)
     x, y, z, wide = b.reg("f32"), b.reg("i32"), b.reg("f64"), b.reg("i64")
     less, root = b.reg("bool"), b.reg("f64")
-    b.body += [Load(x, "f32", "f16", b.ref(half).base, -1), Load(y, "i32", "i8", b.ref(small).base, -1),
-               Load(wide, "i64", "i8", b.ref(small).base, -1), Cast(z, "f64", y, "i32"), Scalar("lt", "f64", less, (z, z)),
-               Scalar("square", "f64", root, (z,)), Store(y, "i32", "u8", b.ref(out).base, -1)]
+    b.body += [
+        Load(x, "f32", "f16", b.ref(half).base, -1),
+        Load(y, "i32", "i8", b.ref(small).base, -1),
+        Load(wide, "i64", "i8", b.ref(small).base, -1),
+        Cast(z, "f64", y, "i32"),
+        Scalar("lt", "f64", less, (z, z)),
+        Scalar("square", "f64", root, (z,)),
+        Store(y, "i32", "u8", b.ref(out).base, -1),
+    ]
     runner = b.run(level)
     assert (runner.value(x, "f32"), runner.value(y, "i32"), runner.value(wide, "i64")) == (1.5, -3, -3)
     assert (runner.value(z, "f64"), runner.value(less, "bool"), runner.value(root, "f64")) == (-3.0, 0, 9.0)
@@ -488,8 +667,19 @@ def test_contract_with_batches_strides_bias_and_relu(dtype, level):
             out = np.full((*batch, m, n), 7, a.dtype)
             b = Builder()
             regs = [b.reg("i64", e) for e in (*batch, m, n, k)]
-            b.body.append(ContractCode(dtype, tuple(regs[:-3]), *regs[-3:], b.ref(a), b.ref(np.broadcast_to(b_array, (*batch, k, n))),
-                                       b.ref(out), -1, b.ref(bias) if with_bias else None, act))
+            b.body.append(
+                ContractCode(
+                    dtype,
+                    tuple(regs[:-3]),
+                    *regs[-3:],
+                    b.ref(a),
+                    b.ref(np.broadcast_to(b_array, (*batch, k, n))),
+                    b.ref(out),
+                    -1,
+                    b.ref(bias) if with_bias else None,
+                    act,
+                )
+            )
             b.run(level)
             want = a @ w + (bias if with_bias else 0)
             want = np.maximum(want, 0) if act == "relu" else want
@@ -501,18 +691,43 @@ def test_loop_over_slices_with_a_nest(level):
     x = values((20, 300))
     want = np.cumsum(x, axis=0, dtype=np.float32)
     b = Builder()
-    i, one, n, row, here, before = b.reg(), b.reg("i64", 1), b.reg("i64", 20), b.reg("i64", x.strides[0]), b.reg(), b.reg()
+    i, one, n, row, here, before = (
+        b.reg(),
+        b.reg("i64", 1),
+        b.reg("i64", 20),
+        b.reg("i64", x.strides[0]),
+        b.reg(),
+        b.reg(),
+    )
     width, base, step = b.reg("i64", 300), b.ref(x).base, b.reg("i64", 4)
     ref = type(b.ref(x))
-    b.body.append(For(i, one, n, one, (
-        Int("mul", here, i, row), Int("sub", before, here, row),
-        NestCode((width,), (In("view", "f32", "f32", ref(base, here, (step,))), In("view", "f32", "f32", ref(base, before, (step,)))),
-                 (node("add", "f32", 0, 1),), (Out(2, "store", "f32", ref(base, here, (step,))),)))))
+    b.body.append(
+        For(
+            i,
+            one,
+            n,
+            one,
+            (
+                Int("mul", here, i, row),
+                Int("sub", before, here, row),
+                NestCode(
+                    (width,),
+                    (
+                        In("view", "f32", "f32", ref(base, here, (step,))),
+                        In("view", "f32", "f32", ref(base, before, (step,))),
+                    ),
+                    (node("add", "f32", 0, 1),),
+                    (Out(2, "store", "f32", ref(base, here, (step,))),),
+                ),
+            ),
+        )
+    )
     b.run(level)
     assert np.allclose(x, want, rtol=1e-5, atol=1e-5)
 
 
 # --- random nests -----------------------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_nests(seed, level):

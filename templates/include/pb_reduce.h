@@ -5,8 +5,8 @@
  *   pb_folds[reduction][dtype](acc, x, n)        acc[k] = acc[k] reduced with x[k]; f32 sums accumulate in f64
  *   pb_arg_more(...)                             goes on with an arg reduction over the next chunk of a row
  *
- * Float sums run over independent lanes, which halves in the end: the error of a block grows with n / lanes, and blocks
- * meet in f64. A NaN wins max and min; the first NaN wins argmax and argmin, then the first extremum.
+ * Float sums run over independent lanes that meet in a tree; f32 goes on in f64, f64 with what each addition lost.
+ * A NaN wins max and min; the first NaN wins argmax and argmin, then the first extremum.
  */
 #ifndef PB_REDUCE_H
 #define PB_REDUCE_H
@@ -119,13 +119,25 @@ typedef void (*pb_fold_fn)(char *acc, const char *x, int64_t n);
 
 PB_FLOAT_ROW(lanes, add, f32, PB_VADD) PB_FLOAT_ROW(lanes, add, f64, PB_VADD)
 
-/* A lane adds 16 elements at most before it meets the others; f32 goes on in f64, f64 with what each addition lost. */
+/* Four vectors meet in f32, two roundings deep; everything after that is added in f64. */
+typedef pb_f32 pb_half_f32 __attribute__((vector_size(PB_VECTOR_BYTES / 2)));
 PB_INLINE pb_f32 pb_row_sum_f32(const pb_f32 *x, int64_t n) {
-    enum { CHUNK = 16 * PB_VECTOR_BYTES };
-    pb_f64 total = 0;
-    if (n <= CHUNK) return pb_row_lanes_f32(x, n);
-    for (int64_t i = 0; i < n; i += CHUNK) total += pb_row_lanes_f32(x + i, n - i < CHUNK ? n - i : CHUNK);
-    return (pb_f32)total;
+    enum { L = PB_VECTOR_BYTES / sizeof(pb_f32) };
+    if (n < 4 * L) return pb_row_lanes_f32(x, n);
+    pb_vec_f64 low = {0}, high = {0};
+    int64_t i = 0;
+    for (; i + 4 * L <= n; i += 4 * L) {
+        const pb_vec_f32 *at = (const pb_vec_f32 *)(x + i);
+        union { pb_vec_f32 whole; pb_half_f32 half[2]; } four = {(at[0] + at[1]) + (at[2] + at[3])};
+        low += __builtin_convertvector(four.half[0], pb_vec_f64);
+        high += __builtin_convertvector(four.half[1], pb_vec_f64);
+    }
+    low += high;
+    pb_f64 lanes[L / 2], total = i < n ? pb_row_lanes_f32(x + i, n - i) : 0;
+    memcpy(lanes, &low, sizeof low);
+    for (int w = L / 4; w > 0; w /= 2)
+        for (int j = 0; j < w; j++) lanes[j] += lanes[j + w];
+    return (pb_f32)(total + lanes[0]);
 }
 
 /* total += x; what the rounding lost goes to *lost */

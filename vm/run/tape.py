@@ -1,14 +1,15 @@
 """The encoder: register code (vm/plan/code.py) -> a `Tape`, words that the C loop of the stencil library runs.
 
-Structured loops become jumps; layouts of the words stand in templates/include/pb_tape.h and pb_nest.h. Nests are encoded in
-tape_nest.py.
+Structured loops become jumps; layouts of the words stand in templates/include/pb_tape.h and pb_nest.h. Nests are
+encoded in tape_nest.py.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from struct import pack_into
+from typing import Any
 
 from ...templates.levels import load_stencils
 from ...templates.scalars import BY_NAME
@@ -239,9 +240,9 @@ class _Encoder:
         self.words += (OPCODE["contract"], len(out) + 1, *out)
 
 
-_HANDLERS = {
+_HANDLERS: dict[type, Callable[[_Encoder, Any], None]] = {
     Int: _Encoder._int, Guard: _Encoder._guard, Scalar: _Encoder._scalar, Cast: _Encoder._cast, Load: _Encoder._load,
-    Store: _Encoder._store, Move: _Encoder._move, Trap: _Encoder._trap, Alloc: _Encoder._alloc, For: _Encoder._for, While: _Encoder._while,
-    If: _Encoder._if, Break: _Encoder._break, Continue: _Encoder._continue, Exit: _Encoder._exit, NestCode: _Encoder._nest,
-    ContractCode: _Encoder._contract,
+    Store: _Encoder._store, Move: _Encoder._move, Trap: _Encoder._trap, Alloc: _Encoder._alloc, For: _Encoder._for,
+    While: _Encoder._while, If: _Encoder._if, Break: _Encoder._break, Continue: _Encoder._continue,
+    Exit: _Encoder._exit, NestCode: _Encoder._nest, ContractCode: _Encoder._contract,
 }

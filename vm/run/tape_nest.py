@@ -36,11 +36,16 @@ def encode_nest(nest: NestCode, words: list[int]) -> None:
     _Nest(_keep_live(nest, rest)).append_to(words)
 
 
+def _used_by(out: Out) -> list[int]:
+    """The slots that an output reads."""
+    return [s for s in (out.slot, out.mask, *(i[0] for i in out.indexes)) if s >= 0]
+
+
 def _keep_live(nest: NestCode, outs: tuple[Out, ...]) -> NestCode:
     """The nest with only these outputs, and only the inputs and operations that they need."""
     n_in = len(nest.inputs)
     live: set[int] = set()
-    stack = [s for o in outs for s in (o.slot, o.mask, *(i[0] for i in o.indexes)) if s >= 0]
+    stack = [s for o in outs for s in _used_by(o)]
     while stack:
         slot = stack.pop()
         if slot not in live:
@@ -126,11 +131,14 @@ class _Nest:
             return args[0]
         if op.op == "cast":
             return self._converted(args[0], op.dtype)
-        return self._push(_Op(stencil_index(op.op, op.dtype if op.op == "select" else op.operand_dtype), op.dtype, args))
+        operands = op.dtype if op.op == "select" else op.operand_dtype
+        return self._push(_Op(stencil_index(op.op, operands), op.dtype, args))
 
     def _is_memory(self, slot: int) -> bool:
         """Whether the slot may point into a view."""
-        return self.nest.inputs[slot].kind == "view" if slot < self.n_in else self.ops[slot - self.n_in].gather is not None
+        if slot < self.n_in:
+            return self.nest.inputs[slot].kind == "view"
+        return self.ops[slot - self.n_in].gather is not None
 
     def _own(self, slot: int) -> int:
         """The slot, copied if it may point into a view that another output overwrites."""
@@ -165,9 +173,8 @@ class _Nest:
             for slot in op.reads():
                 last[slot] = k
         for out in self.outs:
-            for slot in (out.slot, out.mask, *(i[0] for i in out.indexes)):
-                if slot >= 0:
-                    last[slot] = _LAST
+            for slot in _used_by(out):
+                last[slot] = _LAST
         return last
 
     def _assign_scratch(self, last: Sequence[int]) -> int:
@@ -205,8 +212,7 @@ class _Nest:
         reads_view = [k for k, op in enumerate(ops)
                       if op.gather is not None or any(self._is_memory(s) for s in op.reads())]
         first_direct = self.n_in + max(reads_view, default=0)
-        if any(self._is_memory(o.slot) or (o.mask >= 0 and self._is_memory(o.mask)) or any(self._is_memory(i[0]) for i in o.indexes)
-               for o in self.outs):
+        if any(self._is_memory(s) for o in self.outs for s in _used_by(o)):
             first_direct = _LAST
         is_copy = not ops and len(self.outs) == 1
         views = [x for x in nest.inputs if x.kind == "view"]
@@ -214,7 +220,8 @@ class _Nest:
         is_indexed = any(o.mask >= 0 or o.indexes for o in self.outs)
         gathers = sum(op.gather is not None for op in ops)
         iotas = sum(x.kind == "iota" for x in nest.inputs)
-        is_plain = all(NATIVE_OF[x.memory] == x.memory for x in (*views, *self.outs))
+        memories = [x.memory for x in views] + [o.memory for o in self.outs]
+        is_plain = all(NATIVE_OF[m] == m for m in memories)
         flags = _KEEP_ORDER if any(o.indexes for o in self.outs) else 0
         if len(ops) <= 1 and is_plain and not (reduced or is_indexed or gathers):
             flags |= _STREAM
@@ -236,8 +243,8 @@ class _Nest:
             _append_op(out, op)
         for o in self.outs:
             direct = is_copy or o.slot >= first_direct
-            out += (REDUCTION_CODE[o.reduce], o.slot, NATIVE_CODE[self.dtypes[o.slot]], MEMORY_CODE[o.memory], o.ref.base,
-                    o.ref.offset, o.mask, direct, o.position, len(o.indexes), *o.ref.strides)
+            out += (REDUCTION_CODE[o.reduce], o.slot, NATIVE_CODE[self.dtypes[o.slot]], MEMORY_CODE[o.memory],
+                    o.ref.base, o.ref.offset, o.mask, direct, o.position, len(o.indexes), *o.ref.strides)
             for index in o.indexes:
                 out += index
         out[0] = len(out)
@@ -261,7 +268,7 @@ def _append_op(out: list[int], op: _Op) -> None:
         return
     node = op.gather
     ref = node.ref or Ref(-1, -1, ())
-    out += (1, 0, NATIVE_CODE[op.dtype], 0, -1, -1, -1, op.scratch, MEMORY_CODE[node.memory], node.position, len(op.indexes),
-            ref.base, ref.offset, *ref.strides)
+    out += (1, 0, NATIVE_CODE[op.dtype], 0, -1, -1, -1, op.scratch, MEMORY_CODE[node.memory], node.position,
+            len(op.indexes), ref.base, ref.offset, *ref.strides)
     for index in op.indexes:
         out += index
