@@ -43,7 +43,8 @@ def made_from(folder: str, pattern: str) -> list[str]:
 
 def stencil_extension(level) -> Extension:
     """The stencil library of one level; its source is made when it is built."""
-    depends = made_from("templates", "*.py") + made_from("templates", "*.pyx.in") + made_from("templates/include", "*.h")
+    depends = made_from("templates", "*.py") + made_from("templates", "*.pyx.in")
+    depends += made_from("templates/include", "*.h")
     extension = Extension(
         f"prebake.templates._stencils_{level.name}", [],
         depends=[*depends, "setup.py"], include_dirs=["templates/include"],

@@ -137,7 +137,7 @@ def build_nest(
 ) -> Builder:
     """A builder whose body is one nest.
 
-    inputs: arrays that broadcast to shape, or In; outs: (slot, reduction, array of the kept axes, mask of reduced axes).
+    inputs: arrays that broadcast to shape, or In; outs: (slot, reduction, array of the kept axes, reduced axes' mask).
     """
     b = builder or Builder()
     n = len(shape)
