@@ -236,7 +236,7 @@ def choose_kernels(groups: Sequence[Group], candidates: Iterable[Candidate], mod
                    kept: Sequence[Candidate] = ()) -> Selection:
     """The kernels that save most expected time under the limits; kept ones come first and count against them.
 
-    A kernel is taken only if it saves `min_gain` of the time that its own calls take without it.
+    A kernel that refines a wider one is taken only if it saves `min_gain` of the time of its own calls.
     Raises PlanError when the limits allow no kernel at all.
     """
     if limits.kernels() < 1:
@@ -293,10 +293,16 @@ class _Greedy:
         return None
 
     def is_worth_it(self, choice: Choice) -> bool:
-        """Whether a kernel gains enough for its own calls and, if it only refines a wider one, for all calls."""
+        """Whether a kernel gains enough for its own calls and, if it only refines a wider one, for all calls.
+
+        The widest kernel of a group always gains: without it the first call of every process plans for milliseconds.
+        It is left out only where it was measured to be slower than the tape.
+        """
+        if not choice.candidate.fixed:
+            return choice.over_wider > 1 / (1 + self.limits.min_gain)
         if choice.saving_ns <= 0 or choice.over_wider < 1 + self.limits.min_gain:
             return False
-        return not choice.candidate.fixed or choice.saving_ns >= self.limits.min_share * self.tape_ns
+        return choice.saving_ns >= self.limits.min_share * self.tape_ns
 
     def rate(self, candidate: Candidate) -> Choice:
         """What a candidate would save now."""
@@ -306,7 +312,8 @@ class _Greedy:
         for i in candidate.members:
             point = group.points[i]
             before += point.calls * cost[i]
-            after += point.calls * min(point.time_ns * self.model.ratio(group, candidate, point), cost[i])
+            ours = point.time_ns * self.model.ratio(group, candidate, point)
+            after += point.calls * (min(ours, cost[i]) if candidate.fixed else ours)
             tape += point.calls * point.time_ns
             calls += point.calls
         return Choice(candidate, before - after, before / after if after else 1.0, tape / after if after else 1.0,
