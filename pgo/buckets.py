@@ -22,6 +22,7 @@ from typing import Protocol
 from ..vm.errors import PlanError
 from .schema import UNBOUNDED, Bucket
 
+_MOST_LOSS = 1.25  # a widest kernel this much slower than the tape is not worth the planning that it saves
 _MOST_TUPLES = 64  # narrow candidates of one set of fixed symbols: the most expensive ones
 
 
@@ -296,10 +297,10 @@ class _Greedy:
         """Whether a kernel gains enough for its own calls and, if it only refines a wider one, for all calls.
 
         The widest kernel of a group always gains: without it the first call of every process plans for milliseconds.
-        It is left out only where it was measured to be slower than the tape.
+        It is left out only where it was measured to be slower than the tape by more than any noise.
         """
         if not choice.candidate.fixed:
-            return choice.over_wider > 1 / (1 + self.limits.min_gain)
+            return choice.over_wider >= 1 / _MOST_LOSS
         if choice.saving_ns <= 0 or choice.over_wider < 1 + self.limits.min_gain:
             return False
         return choice.saving_ns >= self.limits.min_share * self.tape_ns

@@ -103,7 +103,7 @@ def test_a_kernel_without_gain_is_not_emitted():
     group = _group([(b, 100, 1000.0) for b in (1, 2, 3)])
     assert len(choose_kernels([group], propose([group]), Table(0.8, 0.795), Limits()).choices) == 1
     assert len(choose_kernels([group], propose([group]), Table(0.8, 0.7), Limits()).choices) == 4
-    assert choose_kernels([group], propose([group]), Table(1.05, 1.1), Limits()).choices == ()
+    assert choose_kernels([group], propose([group]), Table(1.3, 1.4), Limits()).choices == ()
     slower = choose_kernels([group], propose([group]), Table(1.05, 0.9), Limits())
     assert [len(c.candidate.fixed) for c in slower.choices] == [1, 1, 1]
 
