@@ -430,6 +430,7 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8A24, "py.is_integer", "x"),
     (0x8A25, "py.format", "value, spec='', conversion=''"),
     (0x8A26, "py.text", "*parts"),
+    (0x8A27, "py.assert", "condition, message=None"),
     # math
     (0x8A40, "math.sqrt", "x, /"),
     (0x8A41, "math.cbrt", "x, /"),

@@ -239,6 +239,11 @@ def _raise(type_name: str, message: Any = ...) -> None:
     raise kind(*(() if message is ... else (message,)))
 
 
+def _assert(condition: Any, message: Any = None) -> None:
+    if not condition:
+        raise AssertionError(*(() if message is None else (message,)))
+
+
 def _get_attribute(obj: Any, name: str, default: Any = ...) -> Any:
     _check_name(name)
     return getattr(obj, name) if default is ... else getattr(obj, name, default)
@@ -292,7 +297,7 @@ def _python_kernels() -> dict[str, Callable[..., Any]]:
         "py.list_pop": lambda items, index=-1: items.pop(index), "py.list_reverse": lambda items: items.reverse(),
         "py.dict_items": lambda d: d.items(), "py.dict_keys": lambda d: d.keys(),
         "py.dict_values": lambda d: d.values(), "py.dict_get": lambda d, key, default=None: d.get(key, default),
-        "py.dict_update": lambda d, other: d.update(other), "py.raise": _raise,
+        "py.dict_update": lambda d, other: d.update(other), "py.raise": _raise, "py.assert": _assert,
         "py.is_integer": lambda x: x.is_integer(), "py.format": _format,
         "py.text": lambda parts: "".join([str(part) for part in parts]),
         "op.add": o.add, "op.sub": o.sub, "op.mul": o.mul, "op.truediv": o.truediv, "op.floordiv": o.floordiv,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import importlib.util
+import linecache
 import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
 import pytest
-from prebake.vm.errors import UnsupportedError
+
+from prebake.vm.errors import UnsupportedError, VerifyError
 from prebake.vm.lang.bytecode import Program
 from prebake.vm.lang.frontend import REFUSALS, compile_function, render_refusals
 from prebake.vm.lang.source import module_name
@@ -104,6 +106,49 @@ def test_errors_raised_in_programs_carry_their_text():
         interpret(programs.raises, [-3])
 
 
+# --- random control flow
+
+control_flow = load(CASES / "control_flow.py", "frontend_control_flow")
+
+
+def run_random(seed: int) -> str:
+    """'same', or the kind of refusal, of one random program; fails when Python and the program differ."""
+    text, name = control_flow.source(seed), f"<control-flow-{seed}>"
+    linecache.cache[name] = (len(text), None, text.splitlines(True), name)
+    scope: dict = {"__name__": "control_flow_case"}
+    exec(compile(text, name, "exec"), scope)
+    try:
+        program = compile_function(scope["f"])
+        check_program(program)
+    except UnsupportedError as error:
+        assert error.kind == "unknown-name", f"seed {seed}: {error}"  # a name that only a comprehension binds
+        return error.kind
+    except VerifyError as error:
+        assert all(" of None" in fault for fault in error.faults), f"seed {seed}:\n{text}\n{error}"
+        return "none"
+    finally:
+        del linecache.cache[name]
+    for args in ((0, 1), (3, -2), (7, 5)):
+        want = outcome(lambda: scope["f"](*args))  # noqa: B023 - called at once
+        got = outcome(lambda: run_program(program, args, max_steps=200_000))  # noqa: B023
+        if want[0] == got[0] == "error" and {want[1], got[1]} <= {NameError, UnboundLocalError}:
+            continue  # which of the two a comprehension raises depends on Python's version
+        assert want == got, f"seed {seed}, arguments {args}:\n{text}"
+    return "same"
+
+
+@pytest.mark.parametrize("start", range(0, 400, 100))
+def test_random_control_flow(start):
+    results = [run_random(seed) for seed in range(start, start + 100)]
+    assert results.count("same") > 60
+
+
+@pytest.mark.slow
+def test_much_random_control_flow():
+    results = [run_random(seed) for seed in range(10_000, 30_000)]
+    assert results.count("same") > 12_000
+
+
 # --- shown code
 
 GOLDEN = sorted(CASES.glob("*.txt"))
@@ -139,7 +184,6 @@ def compile_text(tmp_path: Path, body: str):
     file = tmp_path / "refused_module.py"
     file.write_text("import math\nimport random\nimport numpy as np\nGLOBAL = 1\n\n\n" + textwrap.dedent(body))
     module = load(file, "refused_module")
-    import linecache
     linecache.checkcache(str(file))
     return compile_function(module.f)
 

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+
 from prebake.templates.registry import BY_NAME
 from prebake.vm import ops
 from prebake.vm.lang.frontend import compile_function

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+
 from prebake.templates import registry
 from prebake.templates.registry import BY_ID, BY_NAME, GROUPS, KERNELS, REQUIRED, resolve, resolve_inplace
 

@@ -10,6 +10,7 @@ import subprocess
 import textwrap
 
 import pytest
+
 from prebake.vm.errors import UnsupportedError
 from prebake.vm.lang.source import (
     function_digest,

@@ -58,6 +58,7 @@ class _Compiler(Statements):
         self.unloaded = set()
         self.param_symbols = {}
         self.tuples = set()
+        self.deleted = set()
 
     def run(self) -> Program:
         """The finished program."""
@@ -77,6 +78,7 @@ class _Compiler(Statements):
         else:
             self.statements(node.body)
             if not self.is_dead or self.code[-1][0] != codes.RETURN:
+                self.assigned = 0  # after a loop that only returns, the closing RETURN is written all the same
                 register = self.const(node, None, self.new_register())
                 self.emit(node, codes.RETURN, register)
         module = frame.source.module

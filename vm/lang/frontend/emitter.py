@@ -49,7 +49,6 @@ class Emitter:
         self.constants: list[object] = []
         self.symbols: list[str] = ["?"]
         self.captures: list[Capture] = []
-        self.kernels: set[int] = set()
         self.sources: list[FunctionSource] = []
         self._const_index: dict[object, int] = {}
         self._const_reg: dict[int, int] = {}
@@ -61,7 +60,9 @@ class Emitter:
     # --- instructions
 
     def emit(self, node: ast.AST, op: int, *args: int) -> int:
-        """Append an instruction; the index that it has."""
+        """Append an instruction; the index that it has, -1 in unreachable code, which is not emitted."""
+        if self.assigned == DEAD:
+            return -1
         self.code.append((op, args, node, self.frame, 0, 0))
         return len(self.code) - 1
 
@@ -70,12 +71,15 @@ class Emitter:
         if dst < 0:
             dst = self.n_regs
             self.n_regs += 1
-        self.code.append((op, (dst, *args), node, self.frame, 0, 0))
-        self.assigned |= 1 << dst
+        if self.assigned != DEAD:
+            self.code.append((op, (dst, *args), node, self.frame, 0, 0))
+            self.assigned |= 1 << dst
         return dst
 
     def hint(self, dtype: object = None, symbol: str = "") -> None:
         """Give the last instruction a dtype hint or a shape reference."""
+        if self.assigned == DEAD:
+            return
         op, args, node, frame, code, index = self.code[-1]
         if dtype is not None:
             code = dtype_code(dtype)
@@ -86,7 +90,9 @@ class Emitter:
         self.code[-1] = (op, args, node, frame, code, index)
 
     def patch(self, at: int) -> None:
-        """Make the instruction at `at` jump to the next instruction that is emitted."""
+        """Make the instruction at `at` (-1: none) jump to the next instruction that is emitted."""
+        if at < 0:
+            return
         op, args, node, frame, dtype, symbol = self.code[at]
         where = _TARGET_AT[op]
         self.code[at] = (op, (*args[:where], len(self.code), *args[where + 1:]), node, frame, dtype, symbol)
@@ -147,7 +153,6 @@ class Emitter:
 
     def kernel(self, node: ast.AST, kernel_id: int, args: list[int], dst: int = -1) -> int:
         """CALL_KERNEL over normalised operands; the register of the result."""
-        self.kernels.add(kernel_id)
         return self.value(node, codes.CALL_KERNEL, dst, kernel_id, len(args), *args)
 
     # --- insertions: parameters at the start, UNBOUND markers at the entry of a frame
@@ -208,7 +213,12 @@ class Emitter:
         code = []
         positions = []
         places: dict[int, Position] = {}
+        kernels: set[int] = set()
         for op, args, at, frame, dtype, symbol in self.code:
+            if op == codes.CALL_KERNEL:
+                kernels.add(args[1])
+            elif op == codes.INPLACE_TENSOR:
+                kernels.add(args[3])
             instruction = _new(Instruction)
             _set_fields(instruction, "__dict__", {"op": op, "args": args, "dtype": dtype, "shape": symbol})
             code.append(instruction)
@@ -223,7 +233,7 @@ class Emitter:
             SourceFunction(s.module, s.qualname, s.digest, s.file, s.first_line, s.lines) for s in self.sources)
         return Program(name=name, params=params, n_regs=self.n_regs, symbols=tuple(self.symbols),
                        constants=tuple(self.constants), captures=tuple(self.captures),
-                       kernels=tuple(sorted(self.kernels)), code=tuple(code), positions=tuple(positions),
+                       kernels=tuple(sorted(kernels)), code=tuple(code), positions=tuple(positions),
                        functions=functions)
 
     def refuse(self, kind: str, node: ast.AST, what: str = "", hint: str = "") -> NoReturn:

@@ -65,6 +65,7 @@ class Expressions(Emitter):
     # registers of the program's parameters that no instruction has loaded yet, and name -> register for symbols
     unloaded: set[int]
     param_symbols: dict[int, str]
+    deleted: set[int]  # registers of locals that a `del` somewhere unassigns
     tuples: set[int]  # registers that hold nothing but a tuple
     copy_loads = False  # a `:=` stands somewhere: operands must not alias locals
 
@@ -96,13 +97,15 @@ class Expressions(Emitter):
             frame = frame.parent
         return None, -1
 
-    def read_local(self, frame: Frame, register: int) -> None:
-        """Note that a local is read at this point."""
+    def read_local(self, frame: Frame, register: int) -> bool:
+        """Note that a local is read at this point; whether it may be unassigned, so that the read itself may raise."""
         if register in self.unloaded:
             self.unloaded.discard(register)
             self.insert(0, register, self.main_args[register], self.main, codes.LOAD_TENSOR, register, register)
         elif not self.assigned >> register & 1:
             self.maybe_unbound(register, frame)
+            return True
+        return register in self.deleted
 
     main: Frame
     main_args: list[ast.arg]
@@ -111,12 +114,9 @@ class Expressions(Emitter):
         frame, register = self.find_local(node.id)
         if frame is None:
             return self._outer(node, self.static(node), dst)
-        self.read_local(frame, register)
-        if dst < 0:
-            if self.copy_loads:
-                return self.value(node, codes.MOVE, -1, register)
-            return register
-        return self.move(node, dst, register)
+        if self.read_local(frame, register) or (dst < 0 and self.copy_loads):
+            return self.value(node, codes.MOVE, dst, register)
+        return register if dst < 0 else self.move(node, dst, register)
 
     def _outer(self, node: ast.Name, static: object, dst: int) -> int:
         """A name from outside: a constant of the language, or a capture that is read again at each call."""

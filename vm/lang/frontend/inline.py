@@ -254,8 +254,7 @@ class Inlining(Calls):
             self.const(node, None, result)
             self.leave(node, loop)
         frame.loops.pop()
-        self.emit(node, codes.LOOP_NEXT, head)
-        self.close_loop(head, loop)
+        self.close_loop(node, head, loop)
         self.assigned = DEAD
         for mask in loop.exits:
             self.assigned &= mask
@@ -266,8 +265,11 @@ class Inlining(Calls):
         loop.exits.append(self.assigned)
         self.assigned = DEAD
 
-    def close_loop(self, head: int, loop: Loop) -> None:
-        """Patch a loop's head and breaks to the point after its LOOP_NEXT."""
+    def close_loop(self, node: ast.AST, head: int, loop: Loop) -> None:
+        """End a loop's body with its LOOP_NEXT, reachable or not, and let head and breaks lead behind it."""
+        if head < 0:
+            return
+        self.code.append((codes.LOOP_NEXT, (head,), node, self.frame, 0, 0))
         self.patch(head)
         for at in loop.breaks:
             self.patch(at)

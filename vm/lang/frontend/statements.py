@@ -150,7 +150,6 @@ class Statements(Inlining):
             register = self.local(target)
             self.read_local(self.frame, register)
             value = self.expr(node.value)
-            self.kernels.add(kernel)
             self.value(node, codes.INPLACE_TENSOR, register, register, value, kernel)
             return
         if target.__class__ is ast.Attribute:
@@ -159,7 +158,6 @@ class Statements(Inlining):
         index = self.index(target.slice)  # type: ignore[union-attr]
         item = self.value(target, codes.VIEW_TENSOR, -1, base, index)
         value = self.expr(node.value)
-        self.kernels.add(kernel)
         self.value(node, codes.INPLACE_TENSOR, item, item, value, kernel)
         self.emit(node, codes.STORE_TENSOR, base, index, item)
 
@@ -171,6 +169,7 @@ class Statements(Inlining):
             self.read_local(self.frame, register)
             self.value(target, codes.MOVE, -1, register)  # deleting reads: it may raise UnboundLocalError
             self.value(target, codes.LOAD_CONST, register, self.const_index(UNBOUND))
+            self.deleted.add(register)
 
     # --- branches
 
@@ -251,8 +250,7 @@ class Statements(Inlining):
         self.frame.loops.pop()
         for at in loop.continues:
             self.patch(at)
-        self.emit(node, codes.LOOP_NEXT, head)
-        self.close_loop(head, loop)
+        self.close_loop(node, head, loop)
 
     def _after_loop(self, node: ast.AST, loop: Loop) -> None:
         """Go on leaving when a return left this loop through its flag."""
