@@ -98,19 +98,19 @@ class Facts:
         if known is None:
             if self.lower_bound(x - y) > 0 or self.lower_bound(y - x) > 0:
                 return False
-            return self._known.get(equality(x, y))
+            return self._known.get(equality(*_apart(x, y)))
         return known
 
     def ask_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a == b; recorded when it must be asked."""
         known = self.is_equal(a, b)
-        return self.ask(equality(self.norm(as_expr(a)), self.norm(as_expr(b)))) if known is None else known
+        return self.ask(equality(*_apart(self.norm(as_expr(a)), self.norm(as_expr(b))))) if known is None else known
 
     def can_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a == b: proved, or asked where both are known at entry; False otherwise."""
         known = self.is_equal(a, b)
         if known is None:
-            x, y = self.norm(as_expr(a)), self.norm(as_expr(b))
+            x, y = _apart(self.norm(as_expr(a)), self.norm(as_expr(b)))
             return x.is_entry and y.is_entry and self.ask(equality(x, y))
         return known
 
@@ -255,13 +255,38 @@ class Facts:
 
     def check_int(self, expr: Expr) -> Expr:
         """The expression, refused when a 64-bit register could overflow where Python would not."""
-        if not expr.is_entry:
+        if not expr.is_entry and not _is_register(expr):
             lo, hi = expr.bounds()
             if lo < -_INT_LIMIT or hi > _INT_LIMIT:
                 low, high = self.lower_bound(expr), -self.lower_bound(-expr)
                 if low < -_INT_LIMIT or high > _INT_LIMIT:
                     raise PlanRefused(f"the integer {expr!r} may pass 64 bits", kind="big-int")
         return expr
+
+
+def _is_register(expr: Expr) -> bool:
+    """One register's own value, which is in 64 bits already."""
+    return not expr.const and len(expr.terms) == 1 and expr.terms[0][1] == 1 and len(expr.terms[0][0]) == 1 and (
+        expr.terms[0][0][0].op == "reg")
+
+
+def _apart(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """Two sides that are equal exactly when a and b are: what both share, a loop variable say, is left out."""
+    if a.is_entry and b.is_entry:
+        return a, b
+    difference = a - b
+    if not difference.is_entry:
+        return a, b
+    left, right = const(0), const(0)
+    for product, coef in difference.terms:
+        term = const(abs(coef))
+        for atom in product:
+            term = term * atom_expr(atom)
+        if coef > 0:
+            left = left + term
+        else:
+            right = right + term
+    return left, right - difference.const
 
 
 def equality(a: Expr, b: Expr) -> Expr:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 from .extents import Expr, compare, const, floordiv, mod
@@ -90,10 +91,24 @@ def _int_binary(t: Any, op: str, a: Expr, b: Expr) -> Num | None:  # type: ignor
             raise PlanRefused("a shift by a run-time integer", kind="operand")
         body = t.scalar_body()
         slot = body.op(op[3:], "i64", a, b)
+        slot.expr = t.facts.new_register(op[3:], *_bit_bounds(op, a, b))
         return python_int(slot.expr)
     if op == "op.truediv":
         return None
     raise PlanRefused(f"{op} on Python integers", kind="operand")
+
+
+def _bit_bounds(op: str, a: Expr, b: Expr) -> tuple[int | None, int | None]:
+    """Bounds of a bitwise operation's result."""
+    (alo, ahi), (blo, bhi) = a.bounds(), b.bounds()
+    if op == "op.and" and (alo >= 0 or blo >= 0):
+        high = min(ahi if alo >= 0 else inf, bhi if blo >= 0 else inf)
+        return 0, None if high == inf else int(high)
+    widest = max(abs(alo), abs(ahi), abs(blo), abs(bhi))
+    if widest == inf:
+        return None, None
+    limit = 1 << int(widest).bit_length()
+    return 0 if alo >= 0 and blo >= 0 else -limit, limit - 1
 
 
 def _divisor(t: Any, b: Expr) -> None:
