@@ -123,6 +123,22 @@ def test_methods_bind():
     np.testing.assert_allclose(model.forward.__call__(x=x), expected, rtol=1e-5)
 
 
+class Callable:
+    def __init__(self, w):
+        self.w = w
+
+    @prebake.jit
+    def __call__(self, x):
+        return np.maximum(x @ self.w, 0)
+
+
+def test_objects_that_can_be_called():
+    net = prebake.freeze(Callable(data(4, 3)))
+    x = data(5, 4)
+    np.testing.assert_allclose(net(x), np.maximum(x @ net.w, 0), rtol=1e-5)
+    assert Callable.__dict__["__call__"].stats()["jit"] == 1
+
+
 def test_static_and_class_methods():
     class Holder:
         factor = 3.0

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from types import BuiltinFunctionType, FunctionType, MethodType
 
 import numpy as np
 
@@ -112,6 +113,10 @@ def type_name(value: object) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
+_NO_INPUTS = (set, frozenset, bytes, bytearray, memoryview, type, FunctionType, BuiltinFunctionType, MethodType,
+              np.ufunc)
+
+
 def describe(value: object) -> dict[str, object]:
     """The checks of a Row for a live value (everything but how, parent, key and path).
 
@@ -141,7 +146,7 @@ def describe(value: object) -> dict[str, object]:
         return {"kind": "mapping", "type_name": type_name(value), "keys": tuple(value)}
     if isinstance(value, np.ndarray):
         raise TypeError(f"{type(value).__name__} is an ndarray subclass")
-    if isinstance(value, (set, frozenset, bytes, bytearray, memoryview, type)) or callable(value):
+    if isinstance(value, _NO_INPUTS):  # a model with a `__call__` is an object like any other
         raise TypeError(f"{type(value).__name__} cannot be an input of a plan")
     return {"kind": "object", "type_name": type_name(value)}
 
