@@ -88,7 +88,7 @@ class Module:
         if self.has_products:
             parts.append('#include "pb_bundle_product.h"')
         for text, name in self.nests.items():
-            attribute = "static inline" if name in self.hot else "static __attribute__((noinline))"
+            attribute = "static inline" if name in self.hot else "static __attribute__((noinline, noclone))"
             parts.append(f"{attribute} int {name}{text}")
         parts.extend(text for _, text in self.kernels)
         rows = "".join(f'    {{"{name}", {name}_bind, {name}_run}},\n' for name, _ in self.kernels)

@@ -25,7 +25,7 @@
 #endif
 
 #define PB_BUNDLE_INLINE static inline __attribute__((always_inline, unused))
-#define PB_BUNDLE_SHARED static __attribute__((noinline, unused))
+#define PB_BUNDLE_SHARED static __attribute__((noinline, noclone, unused))
 
 /* Elements in memory, at any alignment: `pb_at_f32(address)` is an lvalue. */
 #define PB_MEMORY_AT(D) typedef pb_##D pb_mem_##D __attribute__((aligned(1), may_alias));
