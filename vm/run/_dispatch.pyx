@@ -3,7 +3,8 @@
 """The part of a call that is counted in nanoseconds.
 
 In reading order: `_memory.pxi` (frozen buffers, packed operands), `_shapes.pxi` (counts for each shape, choice of a
-kernel), `_entry.pxi` (one plan: replay its rows, fill its registers, run it), `_function.pxi` (`JitFunction`: the callable).
+kernel), `_parts.pxi` (rows, leaves, results), `_entry.pxi` (one plan: replay its rows, fill its registers, run it),
+`_function.pxi` (`JitFunction`: the callable).
 Whatever happens seldom is Python, in `function.py`.
 """
 
@@ -153,5 +154,6 @@ cdef int64_t MOST_EXACT = <int64_t>1 << 47  # the plans' integer algebra is prov
 
 include "_memory.pxi"
 include "_shapes.pxi"
+include "_parts.pxi"
 include "_entry.pxi"
 include "_function.pxi"

@@ -26,7 +26,8 @@ def jit(fn: Any = None, *, shapes: Mapping[str, str] | None = None, options: Map
 
     shapes: names and relations of extents, {"x": "b d", "w": "d//2 k"}; every call checks them (ValueError).
     options: see `vm/options.py`. fallback: 'python' runs the original function where it is not supported, instead of
-    UnsupportedError. Decorating never fails: what is wrong is raised at the first call.
+    UnsupportedError. threads, tier_up: accepted and recorded; kernels of this version run on one thread, and nothing
+    is compiled in the background yet. Decorating never fails: what is wrong is raised at the first call.
     """
     def decorate(target: Any) -> Any:
         if isinstance(target, JitFunction):
