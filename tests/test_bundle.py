@@ -14,6 +14,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+import prebake
 from prebake.pgo.api import plan
 from prebake.vm.lang import bytecode
 from prebake.vm.run import _dispatch, bundle
@@ -26,8 +28,6 @@ from prebake.vm.run.manifest import (
     TargetFile,
 )
 from prebake.vm.version import MSBC_VERSION
-
-import prebake
 
 MODULE = '''
     """A model."""

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from prebake.vm.run import _dispatch
 
 import prebake
+from prebake.vm.run import _dispatch
 
 SCALE = 2.0
 

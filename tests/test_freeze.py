@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from prebake.vm.plan.signature import is_constant
-from prebake.vm.run import _dispatch
 
 import prebake
+from prebake.vm.plan.signature import is_constant
+from prebake.vm.run import _dispatch
 
 Pair = namedtuple("Pair", "a b")
 

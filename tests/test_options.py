@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from prebake.vm import flags, options
 
 import prebake
+from prebake.vm import flags, options
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -13,11 +13,11 @@ import time
 
 import numpy as np
 import pytest
+
+import prebake
 from prebake.vm.lang.bytecode import Program
 from prebake.vm.plan.signature import Signature
 from prebake.vm.run import recorder
-
-import prebake
 
 
 def load(path):

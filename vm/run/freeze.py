@@ -93,7 +93,7 @@ class _Walker:
             return self._move(array.T).T
         dense = np.ascontiguousarray(array)
         if not dense.size:
-            return np.ndarray(array.shape, array.dtype, _dispatch.Frozen(bytes(max(array.itemsize, 1))))
+            return np.ndarray(array.shape, array.dtype, _dispatch.Frozen(bytes(max(array.itemsize, 1))))  # type: ignore[arg-type]
         return np.ndarray(array.shape, array.dtype, self._buffer(dense))
 
     def _buffer(self, dense: np.ndarray) -> Any:
