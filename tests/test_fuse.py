@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import prebake.vm.plan.block as block
 import pytest
 from plan_build import Builder, arrays_for
 from plan_eval import CodeEvaluator, StepEvaluator
 from plan_models import layer_norm, mlp, row_softmax, softmax, transformer_layer
 from plan_random import random_plan
+
+import prebake.vm.plan.block as block
 from prebake.vm.plan.check import check_plan
 from prebake.vm.plan.extents import const, floordiv, symbol
 from prebake.vm.plan.lower import lower_plan
@@ -173,7 +174,7 @@ def test_layer_norm_reads_its_input_three_times() -> None:
     plan = compare(b, {"x.shape[0]": 33})
     nests = [step for step in walk(plan.steps) if isinstance(step, Nest)]
     assert sum(any(i.view is not None and i.view.buffer.name == "x" for i in n.inputs) for n in nests) == 3
-    assert "row_norm" in plan.fired
+    assert "steps over x.shape[0] rows" in plan.fired["row_norm"][0]
 
 
 def test_scalars_are_computed_once() -> None:
@@ -317,6 +318,15 @@ def test_passes_are_timed_and_dumps_are_readable() -> None:
     code = show_code(lower_plan(plan))
     for part in ("bind", "body", "pack 0", "nest [", "output 0: f32"):
         assert part in code
+
+
+def test_every_fusion_says_why_it_did_not_fire() -> None:
+    plan = compare(row_softmax(), {"x.shape[0]": 3, "x.shape[1]": 4}, ("product_epilogue",))
+    assert set(plan.fired) == set(BY_NAME)
+    assert plan.fired["product_epilogue"] == ["switched off"]
+    assert plan.fired["row_norm"] == ["no place for it in this program"]
+    assert plan.fired["attention"] == ["not implemented"]
+    assert "3 steps" in plan.fired["row_softmax"][0]
 
 
 def test_unknown_fusions_are_refused() -> None:

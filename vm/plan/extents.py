@@ -34,19 +34,15 @@ class Atom:
 class Expr:
     """const + sum(coef * product(atoms)); interned, so equality of normal forms is identity."""
 
-    __slots__ = ("_atoms", "_bounds", "const", "is_entry", "terms")
+    __slots__ = ("_atoms", "_bounds", "const", "is_entry", "terms", "value")
 
     def __init__(self, const: int, terms: tuple[tuple[tuple[Atom, ...], int], ...]) -> None:
         self.const, self.terms = const, terms
+        self.value: int | None = None if terms else const  # the constant value, or None
         self._bounds: tuple[Bound, Bound] | None = None
         self._atoms: frozenset[Atom] | None = None
         # decided once at call entry: no runtime register anywhere inside
         self.is_entry: bool = all(a.op != "reg" and all(x.is_entry for x in a.args) for p, _ in terms for a in p)
-
-    @property
-    def value(self) -> int | None:
-        """The constant value, or None."""
-        return self.const if not self.terms else None
 
     def __repr__(self) -> str:
         parts = []

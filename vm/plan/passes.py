@@ -56,4 +56,5 @@ def run_passes(plan: Plan, disable_fusions: Sequence[str] = ()) -> Plan:
         plan.log.append((item.name, (perf_counter() - start) * 1e3, note))
         for watch in watchers:
             watch(item.name, plan)
+    policy.close()
     return plan

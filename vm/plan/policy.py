@@ -41,7 +41,6 @@ FUSIONS: tuple[Fusion, ...] = (
 BY_NAME: dict[str, Fusion] = {fusion.name: fusion for fusion in FUSIONS}
 BLOCK = "block"  # runs of row steps that are neither softmax nor norm: on while one of the two is
 
-
 class ShapePolicy:
     """Answers for one plan. disabled: names of FUSIONS that the function's options switch off."""
 
@@ -71,6 +70,15 @@ class ShapePolicy:
             return str(extent.evaluate(self.plan.sample))
         except KeyError:
             return repr(extent)
+
+    def close(self) -> None:
+        """Say of every fusion that did not fire why not."""
+        fired = self.plan.fired
+        for fusion in FUSIONS:
+            if fusion.name not in fired:
+                fired[fusion.name] = ["switched off" if fusion.name in self.disabled else
+                                      "no place for it in this program" if fusion.is_implemented else
+                                      "not implemented"]
 
     def note(self, name: str, text: str) -> None:
         """Record that a fusion fired, or why it did not."""
