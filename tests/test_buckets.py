@@ -104,8 +104,11 @@ def test_a_kernel_without_gain_is_not_emitted():
     assert len(choose_kernels([group], propose([group]), Table(0.8, 0.795), Limits()).choices) == 1
     assert len(choose_kernels([group], propose([group]), Table(0.8, 0.7), Limits()).choices) == 4
     assert choose_kernels([group], propose([group]), Table(1.3, 1.4), Limits()).choices == ()
-    slower = choose_kernels([group], propose([group]), Table(1.05, 0.9), Limits())
+    slower = choose_kernels([group], propose([group]), Table(1.3, 0.9), Limits())
     assert [len(c.candidate.fixed) for c in slower.choices] == [1, 1, 1]
+    # a little slower is noise, and the widest kernel saves planning: it stays
+    covered = choose_kernels([group], propose([group]), Table(1.05, 0.9), Limits())
+    assert [len(c.candidate.fixed) for c in covered.choices] == [0, 1, 1, 1]
 
 
 def test_what_the_next_kernel_would_buy():
