@@ -304,6 +304,8 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x858F, "np.ulonglong", "x=0, /"),
     (0x8590, "np.longdouble", "x=0, /"),
     (0x8591, "np.clongdouble", "x=0, /"),
+    (0x85A0, "np.finfo", "dtype, attribute"),
+    (0x85A1, "np.iinfo", "dtype, attribute"),
     # index
     (0x8601, "np.where", "condition, x=..., y=..., /"),
     (0x8602, "np.take", "a, indices, axis=None, out=None, mode='raise'"),
@@ -547,6 +549,7 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8C29, "arr.item", "a, index*=..."),
     (0x8C2A, "arr.tolist", "a"),
     (0x8C2B, "arr.view", "a, dtype=..., /"),
+    (0x8C2C, "arr.set_shape", "a, shape"),
     # ops
     (0x8D01, "ops.erf", "x"),
     (0x8D02, "debug.dump_tensor", "x, name"),

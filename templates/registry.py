@@ -190,8 +190,27 @@ def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None)
     return numpy.concatenate(arrays, axis=axis, out=out, dtype=dtype)
 
 
-# Kernels whose NumPy function does not take its own documented parameters by name in every supported version.
-_OWN: dict[str, Callable[..., Any]] = {"np.concatenate": _concatenate}
+def _finfo(dtype: Any, attribute: str) -> Any:
+    import numpy
+    if attribute not in ("bits", "eps", "epsneg", "max", "min", "resolution", "smallest_normal", "tiny"):
+        raise AttributeError(f"finfo has no attribute {attribute!r} for programs")
+    return getattr(numpy.finfo(dtype), attribute)
+
+
+def _iinfo(dtype: Any, attribute: str) -> Any:
+    import numpy
+    if attribute not in ("bits", "max", "min"):
+        raise AttributeError(f"iinfo has no attribute {attribute!r} for programs")
+    return getattr(numpy.iinfo(dtype), attribute)
+
+
+def _set_shape(a: Any, shape: Any) -> None:
+    a.shape = shape
+
+
+# Kernels that are not the NumPy function or method of their name called with their own parameters.
+_OWN: dict[str, Callable[..., Any]] = {"np.concatenate": _concatenate, "np.finfo": _finfo, "np.iinfo": _iinfo,
+                                       "arr.set_shape": _set_shape}
 
 # Types that `isinstance` may test, by the name that stands in the program.
 TYPE_NAMES: tuple[str, ...] = (

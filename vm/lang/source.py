@@ -14,6 +14,7 @@ import re
 from _blake2 import blake2b
 from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType
+from typing import Any
 
 from ..errors import UnsupportedError
 
@@ -28,8 +29,8 @@ class FunctionSource:
     module: the defining module ('__main__' is replaced by the file's stem). lines: from the first decorator on.
     """
 
-    __slots__ = ("_digest", "file", "first_line", "is_ascii", "line_shift", "lines", "module", "node", "path",
-                 "qualname", "text")
+    __slots__ = ("_digest", "file", "first_line", "is_ascii", "line_shift", "lines", "memo", "module", "node",
+                 "path", "qualname", "text")
 
     def __init__(self, node: FunctionNode, path: str, module: str, qualname: str, first_line: int, lines: Sequence[str],
                  line_shift: int, text: str) -> None:
@@ -37,6 +38,7 @@ class FunctionSource:
         self.module, self.qualname = module, qualname
         self.first_line, self.lines, self.line_shift = first_line, tuple(lines), line_shift
         self.text = text
+        self.memo: dict[object, Any] = {}  # what the frontend derived from the tree, kept for the next compilation
         self.is_ascii = all(line.isascii() for line in self.lines)
         self._digest = ""
 

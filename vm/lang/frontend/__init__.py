@@ -17,7 +17,7 @@ from . import codes
 from .emitter import is_constant_value
 from .expressions import NeedsCopies
 from .refusals import REFUSALS, render_refusals
-from .scope import Frame, assigned_names
+from .scope import Frame
 from .statements import Statements
 
 __all__ = ["REFUSALS", "compile_function", "render_refusals"]
@@ -52,7 +52,7 @@ class _Compiler(Statements):
         self.fn = fn
         self.sources.append(source)
         self.owner_is_exact = owner is not None
-        self.main = self.frame = Frame(source, 0, fn, assigned_names(source.node), None,
+        self.main = self.frame = Frame(source, 0, fn, source.node, None,
                                        owner or _enclosing_class(fn), fn.__code__)
         self.stack = [self.main]
         self.unloaded = set()

@@ -22,7 +22,7 @@ from .refusals import REFUSALS
 from .scope import Frame
 
 # A frozen dataclass sets its fields one by one through object.__setattr__; filling its dictionary is faster.
-_new, _set_fields = object.__new__, object.__setattr__
+_new = object.__new__
 
 DEAD = -1  # the assigned mask of unreachable code
 MAX_WORD = 0xFFFF
@@ -220,14 +220,17 @@ class Emitter:
             elif op == codes.INPLACE_TENSOR:
                 kernels.add(args[3])
             instruction = _new(Instruction)
-            _set_fields(instruction, "__dict__", {"op": op, "args": args, "dtype": dtype, "shape": symbol})
+            fields = instruction.__dict__
+            fields["op"] = op
+            fields["args"] = args
+            fields["dtype"] = dtype
+            fields["shape"] = symbol
             code.append(instruction)
             position = places.get(id(at))
             if position is None:
                 position = places[id(at)] = _new(Position)
-                function, line, column, end = frame.place(at)
-                _set_fields(position, "__dict__",
-                            {"function": function, "line": line, "column": column, "end_column": end})
+                fields = position.__dict__
+                fields["function"], fields["line"], fields["column"], fields["end_column"] = frame.place(at)
             positions.append(position)
         functions = tuple(
             SourceFunction(s.module, s.qualname, s.digest, s.file, s.first_line, s.lines) for s in self.sources)

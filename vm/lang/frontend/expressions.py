@@ -123,9 +123,7 @@ class Expressions(Emitter):
         if static is not _MISSING:
             return self.static_value(node, static, dst)
         name = node.id
-        root = self.frame
-        while root.parent is not None:
-            root = root.parent
+        root = self.frame.root
         if name in root.fn.__code__.co_freevars:
             if root is not self.main:
                 self.refuse("helper-closure", node, f"'{name}' is a variable of the function that made "
@@ -137,9 +135,7 @@ class Expressions(Emitter):
 
     def lookup(self, name: str) -> object:
         """The present value of a non-local name of this frame; `_MISSING` where there is none."""
-        root = self.frame
-        while root.parent is not None:
-            root = root.parent
+        root = self.frame.root
         fn = root.fn
         if name in fn.__code__.co_freevars:
             try:
@@ -164,12 +160,22 @@ class Expressions(Emitter):
                 if name in frame.registers or name in frame.names.counts:
                     return _MISSING
                 frame = frame.parent
-            value = self.lookup(name)
-            return value if is_static(value) else _MISSING
+            cache = self.frame.root.static_cache
+            value = cache.get(name, cache)
+            if value is cache:
+                value = self.lookup(name)
+                value = cache[name] = value if is_static(value) else _MISSING
+            return value
         if cls is ast.Attribute:
             base = self.static(node.value)  # type: ignore[attr-defined]
             if base is _MISSING:
                 return _MISSING
+            if base is np:
+                cache = self.frame.root.static_cache
+                value = cache.get(("np", node.attr), cache)  # type: ignore[attr-defined]
+                if value is cache:
+                    value = cache["np", node.attr] = self.static_attribute(node, base)  # type: ignore[arg-type,attr-defined]
+                return value
             return self.static_attribute(node, base)  # type: ignore[arg-type]
         if cls is ast.Lambda:
             return Closure(node, self.frame)  # type: ignore[arg-type]
@@ -212,6 +218,12 @@ class Expressions(Emitter):
             return self._static_member(node, base, dst)
         if node.attr.startswith("__") and node.attr.endswith("__"):
             self.refuse("special-attribute", node, f"'{node.attr}' belongs to Python's object model")
+        if isinstance(node.value, ast.Call) and node.attr in ("eps", "max", "min", "tiny", "bits", "resolution"):
+            info = self.static(node.value.func)
+            if info in (np.finfo, np.iinfo) and len(node.value.args) == 1 and not node.value.keywords:
+                kernel = BY_NAME[f"np.{info.__name__}"]
+                operands = [self.expr(node.value.args[0]), self.const(node, node.attr)]
+                return self.kernel(node, kernel.id, operands, dst)
         source = self.expr(node.value)
         register = self.value(node, codes.LOAD_ATTR, dst, source, self.const_index(self.mangled(node.attr)))
         return register
@@ -248,9 +260,7 @@ class Expressions(Emitter):
                 if self.frame.class_register is None:
                     self.refuse("function-value", node, f"attributes of '{node.id}' are not read in compiled code")
                 return self.frame.class_register()
-            root = self.frame
-            while root.parent is not None:
-                root = root.parent
+            root = self.frame.root
             scope = "closure" if node.id in root.fn.__code__.co_freevars else "global"
             if node.id not in root.fn.__globals__ and scope == "global":
                 self.refuse("function-value", node, f"attributes of '{node.id}' are not read in compiled code")

@@ -12,12 +12,14 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
 
+import numpy as np
+
 from ..source import FunctionNode, load_source
 from . import codes
 from .calls import Calls
 from .emitter import DEAD, MAX_WORD, is_constant_value
 from .expressions import _MISSING, is_static
-from .scope import Closure, Frame, Loop, ReturnBlock, assigned_names, contains_return, returns_fold
+from .scope import Closure, Frame, Loop, ReturnBlock, contains_return
 
 
 class Inlining(Calls):
@@ -64,15 +66,14 @@ class Inlining(Calls):
     def _frame_of(self, node: ast.Call, target: FunctionType | Closure, owner: type | None) -> Frame:
         if isinstance(target, Closure):
             parent = target.frame
-            frame = Frame(parent.source, parent.index, parent.fn, assigned_names(target.node), parent, parent.owner,
+            frame = Frame(parent.source, parent.index, parent.fn, target.node, parent, parent.owner,
                           target.node)
-            frame.tree = target.node
             frame.self_name = parent.self_name
         else:
             source = load_source(target)
             if source not in self.sources:
                 self.sources.append(source)
-            frame = Frame(source, self.sources.index(source), target, assigned_names(source.node), None, owner,
+            frame = Frame(source, self.sources.index(source), target, source.node, None, owner,
                           target.__code__)
             if owner is not None and source.node.args.args and not isinstance(source.node, ast.Lambda):
                 frame.self_name = source.node.args.args[0].arg
@@ -89,13 +90,11 @@ class Inlining(Calls):
     def _bind_arguments(self, node: ast.Call, target: FunctionType | Closure, frame: Frame, leading: list[int],
                         statics: list[Any]) -> None:
         """Evaluate the call's arguments once, in order, into the parameters of the new frame."""
-        tree = frame.tree
-        args = tree.args
-        if args.vararg or args.kwarg:
-            self._refuse_in(frame, "star-params", args.vararg or args.kwarg or tree)
-        positional = [*args.posonlyargs, *args.args]
-        names = [a.arg for a in positional]
-        keyword_only = [a.arg for a in args.kwonlyargs]
+        shape = frame.shape
+        if shape.has_star:
+            args = frame.tree.args
+            self._refuse_in(frame, "star-params", args.vararg or args.kwarg or frame.tree)
+        names, keyword_only = shape.names, shape.keyword_only
         given: dict[str, int | Any] = {}
         taken = 0
         for value in statics:
@@ -113,11 +112,10 @@ class Inlining(Calls):
             given[names[taken]] = self._evaluate(arg, names[taken], frame)
             done.add(names[taken])
             taken += 1
-        by_position_only = {a.arg for a in args.posonlyargs}
         for keyword in node.keywords:
             if keyword.arg is None:
                 self.refuse("star-args", keyword.value)
-            if keyword.arg in done or keyword.arg in by_position_only \
+            if keyword.arg in done or keyword.arg in shape.position_only \
                     or (keyword.arg not in names and keyword.arg not in keyword_only):
                 self.refuse("call-arguments", keyword.value, f"the argument '{keyword.arg}' does not fit "
                             f"{_shown(target)}({', '.join([*names, *keyword_only])})")
@@ -169,8 +167,7 @@ class Inlining(Calls):
                 self._set_parameter(frame, name, self.static_value(node, value, -1), node)
             elif is_constant_value(value):
                 self._set_parameter(frame, name, self.const(node, value), node)
-            elif type(value).__module__ == "numpy" and getattr(value, "shape", None) == () \
-                    and not hasattr(value, "__array_ufunc_disabled__") and not hasattr(value, "resize_"):
+            elif isinstance(value, np.generic):
                 self._set_parameter(frame, name, self.literal(node, value), node)
             else:
                 self._refuse_in(frame, "default-value", _default_node(tree, name),
@@ -201,16 +198,17 @@ class Inlining(Calls):
             return self.expr(tree.body, dst)
         body = tree.body
         last = body[-1]
-        if isinstance(last, ast.Return) and not contains_return(body[:-1]):
+        early = frame.shape.early_returns
+        if not early and isinstance(last, ast.Return):
             self.statements(body[:-1])
             if last.value is None or self.is_dead:
                 return self.const(last, None, dst)
             return self.expr(last.value, dst)
-        if not contains_return(body):
+        if not early:
             self.statements(body)
             return self.const(tree, None, dst)
         result = self.new_register()
-        if returns_fold(body):
+        if early == "fold":
             frame.returns = ReturnBlock(result)
             self.tail(body)
         else:

@@ -60,13 +60,34 @@ class BoundMethod:
 class Frame:
     """One function being compiled: the program's own, or one that is inlined into it."""
 
-    __slots__ = ("class_register", "entry", "fn", "identity", "index", "loops", "names", "owner", "parent", "registers",
-                 "returns", "self_name", "source", "statics", "tree")
+    __slots__ = (
+        "class_register",
+        "entry",
+        "fn",
+        "identity",
+        "index",
+        "loops",
+        "names",
+        "owner",
+        "parent",
+        "registers",
+        "returns",
+        "root",
+        "self_name",
+        "shape",
+        "source",
+        "static_cache",
+        "statics",
+        "tree",
+    )
 
-    def __init__(self, source: FunctionSource, index: int, fn: FunctionType, names: Assigned,
+    def __init__(self, source: FunctionSource, index: int, fn: FunctionType, tree: FunctionNode,
                  parent: Frame | None = None, owner: type | None = None, identity: object = None) -> None:
-        self.tree: FunctionNode = source.node
-        self.source, self.index, self.fn, self.names = source, index, fn, names
+        self.source, self.index, self.fn, self.tree = source, index, fn, tree
+        self.shape = shape_of(source, tree)
+        self.names = self.shape.assigned
+        self.root: Frame = self if parent is None else parent.root  # whose globals and closure are read
+        self.static_cache: dict[object, Any] = {}  # of a root: names that are no locals
         self.parent = parent  # of a nested function: the frame that it was defined in
         self.owner = owner  # the class that the function is a method of
         self.identity = identity  # equal for two activations of the same function: recursion
@@ -107,12 +128,36 @@ class Assigned:
         self.counts[name] = self.counts.get(name, 0) + 1
 
 
-def assigned_names(node: FunctionNode) -> Assigned:
-    """What a function's own statements assign (parameters not counted)."""
-    found = Assigned()
-    if not isinstance(node, ast.Lambda):
-        _scan(node.body, found)
-    return found
+class Shape:
+    """What the frontend asks of a function's tree again and again: computed once for a tree.
+
+    assigned: what its own statements assign (parameters not counted). names: positional parameters; keyword_only, and
+    position_only likewise. early_returns: '' (at most one return, at the end), 'fold' (they become if/else), 'block'.
+    """
+
+    __slots__ = ("assigned", "early_returns", "has_star", "keyword_only", "names", "position_only")
+
+    def __init__(self, node: FunctionNode) -> None:
+        args = node.args
+        self.assigned = Assigned()
+        self.early_returns = ""
+        self.names = [a.arg for a in (*args.posonlyargs, *args.args)]
+        self.keyword_only = [a.arg for a in args.kwonlyargs]
+        self.position_only = {a.arg for a in args.posonlyargs}
+        self.has_star = bool(args.vararg or args.kwarg)
+        if not isinstance(node, ast.Lambda):
+            _scan(node.body, self.assigned)
+            body = node.body[:-1] if isinstance(node.body[-1], ast.Return) else node.body
+            if contains_return(body):
+                self.early_returns = "fold" if returns_fold(node.body) else "block"
+
+
+def shape_of(source: FunctionSource, node: FunctionNode) -> Shape:
+    """The Shape of a function's tree, or of one nested in it."""
+    shape = source.memo.get(node)
+    if shape is None:
+        shape = source.memo[node] = Shape(node)
+    return shape
 
 
 def _scan(body: list[ast.stmt], found: Assigned) -> None:

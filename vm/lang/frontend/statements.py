@@ -112,7 +112,10 @@ class Statements(Inlining):
         elif cls is ast.Tuple or cls is ast.List:
             self._unpack(target, register, node)
         elif cls is ast.Attribute:
-            self.refuse("attribute-store", target)
+            if target.attr != "shape":  # type: ignore[attr-defined]
+                self.refuse("attribute-store", target)
+            base = self.expr(target.value)  # type: ignore[attr-defined]
+            self.kernel(node, BY_NAME["arr.set_shape"].id, [base, register])
         else:
             self.refuse("starred", target)
 
