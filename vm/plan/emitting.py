@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .body import NestBody, ScalarBody
-from .extents import Expr, const
+from .extents import Expr, compare, const
 from .planner_errors import PlanRefused
 from .signature import DTYPE_NAMES
 from .steps import (
@@ -155,6 +155,7 @@ class Emitting(State):
     def note_write(self, target: Arr) -> None:
         """Record that a step writes target's buffer."""
         buffer = target.view.buffer
+        self.serial[buffer] = self.serial.get(buffer, 0) + 1
         if buffer in self.read_only:
             raise PlanRefused("an array is written whose contents another name may share", kind="alias")
         if buffer.kind == "arg":
@@ -189,6 +190,18 @@ class Emitting(State):
 
     # --- shapes -------------------------------------------------------------------------------------------------------
 
+    def must_equal(self, a: Expr, b: Expr, trap: str = "INTERPRET") -> bool:
+        """Whether two extents are equal; where that is known only while the program runs, a trap makes it so.
+
+        trap 'VALUE': NumPy raises ValueError when they differ. 'INTERPRET': it may broadcast, or raise.
+        """
+        if self.facts.is_equal(a, b) is None:
+            x, y = self.facts.norm(a), self.facts.norm(b)
+            if not ((x - y).is_entry or (x.is_entry and y.is_entry)):
+                self.trap(trap, const(1) - compare("eq", x, y))
+                return True
+        return self.facts.ask_equal(a, b)
+
     def broadcast(self, *shapes: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """NumPy's broadcast shape; refused (NumPy will raise) when the shapes do not fit."""
         if len(shapes) == 1:
@@ -205,7 +218,7 @@ class Emitting(State):
                     continue
                 if current.value == 1:
                     current = extent
-                elif not self.facts.ask_equal(current, extent):
+                elif not self.must_equal(current, extent):
                     if self.facts.ask_equal(extent, 1):
                         continue
                     if not self.facts.ask_equal(current, 1):
@@ -225,7 +238,7 @@ class Emitting(State):
         lead = len(shape) - len(view.shape)
         strides: list[Expr] = [const(0)] * lead
         for extent, stride, target in zip(view.shape, view.strides, shape[lead:], strict=True):
-            if extent is target or (extent.value != 1 and self.facts.ask_equal(extent, target)):
+            if extent is target or (extent.value != 1 and self.must_equal(extent, target)):
                 strides.append(stride)
             elif self.facts.ask_equal(extent, 1):
                 strides.append(const(0))

@@ -248,13 +248,15 @@ class _Fuser:
         """One nest for both; the producer's value is stored as well."""
         producer, graph, region = self.graphs.pop(source), self.graphs[at], self.here
         buffers = [view.buffer for view in producer.views()]
-        graph.take(producer)
-        graph.replace_input(key, root.real())
         outs = {way.out.view.buffer: way for way in producer.outs}
+        # before the producer's own inputs join: where it writes in place, those are what stood there before
         for other, node in list(graph.inputs.items()):
             way = outs.get(node.item.view.buffer) if node.item.view is not None else None
             if way is not None:
                 graph.replace_input(other, way.node.real())
+        if key in graph.inputs:
+            graph.replace_input(key, root.real())
+        graph.take(producer)
         graph.outs = producer.outs + graph.outs
         graph.reduces = graph.reduces or producer.reduces
         self.gone.add(source)
@@ -310,13 +312,13 @@ class _Fuser:
             if is_result and any(source < p < at for p in region.barriers):
                 return
             buffers = [view.buffer for view in views]
-            other.take(graph)
-            for key in list(other.inputs):
-                item = other.inputs[key].item
+            for key in list(graph.inputs):  # before they join: `other` may read in place what it writes
+                item = graph.inputs[key].item
                 way = stored.get(item.view.buffer) if item.view is not None else None
                 if way is not None:
-                    other.replace_input(key, way.node.real())
+                    graph.replace_input(key, way.node.real())
                     region.reads[way.out.view.buffer].discard(at)
+            other.take(graph)
             other.outs = other.outs + graph.outs
             other.reduces = True
             self.gone.add(at)

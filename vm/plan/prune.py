@@ -11,11 +11,16 @@ from .usage import accesses
 
 def drop_dead(plan: Plan, policy: ShapePolicy) -> str:
     """Remove steps whose results nobody reads, unless they may trap."""
+    return f"{drop_dead_steps(plan.steps)} steps"
+
+
+def drop_dead_steps(steps: list[Step]) -> int:
+    """Remove such steps from a tree of regions; returns how many they were."""
     reads: dict[Buffer, int] = {}
-    for step in walk(plan.steps):
+    for step in walk(steps):
         for view in accesses(step)[0]:
             reads[view.buffer] = reads.get(view.buffer, 0) + 1
-    return f"{_drop_dead(plan.steps, reads)} steps"
+    return _drop_dead(steps, reads)
 
 
 def _drop_dead(steps: list[Step], reads: dict[Buffer, int]) -> int:

@@ -138,10 +138,21 @@ def _float_binary(t: Any, op: str, a: Num, b: Num) -> Num:
     if op == "op.pow":
         if isinstance(y, Literal) and y.value == 2.0:
             return Num(body.op("mul", "f64", x, x), "f64", "float")
-        raise PlanRefused("a power of run-time Python floats", kind="float-power")
+        return _float_power(t, x, y)
     if op not in names:
         raise PlanRefused(f"{op} on Python floats", kind="operand")
     return Num(body.op(names[op], "f64", x, y), "f64", "float")
+
+
+def _float_power(t: Any, x: Operand, y: Operand) -> Num:
+    """x ** y on Python floats; zeros, negative bases and overflow are Python's own to answer."""
+    body = t.scalar_body()
+    out = body.op("pow", "f64", x, y)
+    zero = body.const(0.0, "f64")
+    if not (isinstance(x, Literal) and x.value > 0):
+        t.trap("INTERPRET", body.op("not", "bool", body.op("gt", "f64", x, zero)))
+    t.trap("INTERPRET", body.op("not", "bool", body.op("isfinite", "f64", out)))
+    return Num(out, "f64", "float")
 
 
 def python_negative(t: Any, a: Num) -> Num:

@@ -15,7 +15,7 @@ from .python_arithmetic import python_binary, python_compare, python_negative
 from .signature import DTYPE_NAMES, NUMPY_DTYPES
 from .steps import Literal, Nest, NestOut, ScalarReg
 from .typed import NONE, RULES, Typer, attribute, rule
-from .values import COMPUTE, Arr, Map, Num, Seq, Static, Value, python_bool, python_float
+from .values import COMPUTE, Arr, Map, Num, Selected, Seq, Static, Value, python_bool, python_float
 
 # ufunc -> scalar operation on the dtype that NumPy's loop computes in
 DIRECT = {
@@ -105,7 +105,31 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
     result = t.new_temp(shape, dtype)
     number, ops = nest.number(slot), nest.finish()
     t.emit(Nest(result.shape, nest.inputs, ops, [NestOut(number, "store", result.view)], t.pc))
+    if arrays and all(a.origin is not None for a in arrays):
+        result.origin = _selected_alike(t, operands, arrays, dtype, expression)
     return result
+
+
+def _selected_alike(t: Typer, operands: list[Value], arrays: list[Arr], dtype: str, expression: Expression) -> Selected | None:
+    """An elementwise value of arrays that all come from under one mask comes from under it too."""
+    from .rules_select import is_same_mask, selected
+    origins = [selected(t, a) for a in arrays]
+    first = origins[0]
+    if first is None or not all(o is not None and is_same_mask(t, o.mask, first.mask) and a.ndim == arrays[0].ndim
+                                for o, a in zip(origins, arrays, strict=True)):
+        return None
+    if any(isinstance(v, Num) and v.cell is not None for v in operands):
+        return None  # a register that control flow assigns may change
+    made: list[Arr] = []
+
+    def dense() -> Arr:
+        if not made:
+            value = elementwise(t, [v.origin.dense() if isinstance(v, Arr) and v.origin is not None else v
+                                    for v in operands], dtype, expression)
+            made.append(as_array(t, value))
+        return made[0]
+
+    return Selected(dense, first.mask, tuple({s: None for o in origins if o is not None for s in o.sources}), first.region)
 
 
 def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: Value | None = None) -> Value:
@@ -120,6 +144,9 @@ def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: 
         if not (isinstance(exponent, Num) and exponent.is_constant and exponent.constant >= 0):
             raise PlanRefused("an integer power whose exponent may be negative", kind="int-power")
     value = elementwise(t, operands, dtypes[-1], ufunc_expression(name, dtypes, operands))
+    if dtypes[-1] == "bool" and isinstance(value, Arr):
+        from .rules_select import mask_key
+        value.key = mask_key(t, name, operands)
     if isinstance(out, Static) and out.value is None and where is None:
         return value
     return into_out(t, value, out, where)

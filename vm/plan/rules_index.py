@@ -22,6 +22,9 @@ def subscript(t: Typer, base: Value, index: Value) -> Value:
         return container_item(t, base, index)
     if not isinstance(base, Arr):
         raise PlanRefused("a subscript of something that is no array", kind="operand")
+    if isinstance(index, Seq) and index.kind == "list":
+        from .rules_create import array_of
+        index = array_of(t, index, None)
     mask = _only_mask(t, index)
     if mask is not None:
         from .rules_select import mask_read
@@ -76,9 +79,20 @@ def container_item(t: Typer, base: Value, index: Value) -> Value:
 
 def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]]:
     """The view of the basic part of an index, and its array indices by axis of that view."""
-    items = list(t.children(index)) if isinstance(index, Seq) and index.kind == "tuple" else [index]
-    if any(isinstance(v, Seq) for v in items):
-        raise PlanRefused("a list as an index", kind="list-index")
+    items: list[Value] = []
+    for v in (t.children(index) if isinstance(index, Seq) and index.kind == "tuple" else [index]):
+        if isinstance(v, Seq):
+            from .rules_create import array_of
+            v = array_of(t, v, None)
+        if isinstance(v, Arr) and v.dtype == "bool" and v.ndim:
+            from .rules_select import nonzero_indices
+            at = sum(map(_axes_used, items))
+            if Static in map(type, items) or not all(t.facts.can_equal(x, y) for x, y in zip(
+                    v.shape, base.shape[at:], strict=False)):
+                raise PlanRefused("a mask of another shape", kind="index-error")
+            items.extend(nonzero_indices(t, v))
+        else:
+            items.append(v)
     used = sum(_axes_used(v) for v in items)
     ellipses = [i for i, v in enumerate(items) if isinstance(v, Static) and v.value is ...]
     if used > base.ndim or len(ellipses) > 1:
@@ -286,8 +300,12 @@ def store(t: Typer, base: Value, index: Value, value: Value) -> Value:
         raise PlanRefused("a store into something that is no array of the program", kind="store")
     if isinstance(value, (Seq, Lazy, Map)):
         raise PlanRefused("a sequence is stored into an array", kind="array-like")
-    if isinstance(index, Arr) and index.dtype == "bool":
-        return masked_store(t, base, index, value)
+    if isinstance(index, Seq) and index.kind == "list":
+        from .rules_create import array_of
+        index = array_of(t, index, None)
+    mask = _only_mask(t, index)
+    if mask is not None:
+        return masked_store(t, base, mask, value)
     view, advanced = basic_index(t, base, index)
     target = Arr(view)
     if advanced:
@@ -322,7 +340,11 @@ def masked_store(t: Typer, base: Arr, mask: Arr, value: Value) -> Value:
         raise PlanRefused("a mask of another shape", kind="index-error")
     if isinstance(value, Arr):
         if value.ndim >= 1 and value.ndim > base.ndim - mask.ndim:
-            raise PlanRefused("an array stored under a mask", kind="mask-store")
+            if value.ndim != base.ndim - mask.ndim + 1:
+                raise PlanRefused("an array stored under a mask that does not fit", kind="shape-error")
+            from .rules_select import masked_elements
+            masked_elements(t, base, mask, value)
+            return NONE
     check_storable(t, value, base.dtype)
     v = mask.view
     extra = base.ndim - mask.ndim

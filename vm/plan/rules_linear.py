@@ -32,7 +32,7 @@ def product(t: Typer, a: Arr, b: Arr) -> Value:
         a = expand_dims(t, a, python_int(const(0)))  # type: ignore[assignment]
     if lead_b:
         b = expand_dims(t, b, python_int(const(1)))  # type: ignore[assignment]
-    if not t.facts.ask_equal(a.shape[-1], b.shape[-2]):
+    if not t.must_equal(a.shape[-1], b.shape[-2], "VALUE"):
         raise PlanRefused("matmul of extents that differ", kind="shape-error")
     batch = t.broadcast(a.shape[:-2], b.shape[:-2])
     m, k, n = a.shape[-2], t.facts.norm(a.shape[-1]), b.shape[-1]
@@ -203,7 +203,7 @@ def einsum_of(t: Typer, terms: list[str], target: str, arrays: list[Arr]) -> Val
             known = extents.get(label)
             if known is None or (t.facts.norm(known).value == 1 and t.facts.norm(extent).value != 1):
                 extents[label] = t.facts.norm(extent)
-            elif not t.facts.ask_equal(known, extent):
+            elif not t.must_equal(known, extent, "VALUE"):
                 raise PlanRefused("einsum extents that differ", kind="shape-error")
             strides[label] = strides.get(label, const(0)) + stride
         views.append(strides)

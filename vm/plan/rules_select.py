@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from .body import NestBody
 from .emitting import product_of
-from .extents import Expr, const
+from .extents import Expr, compare, const
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, elementwise, given, truth
 from .rules_view import ravel
-from .steps import ForStep, IfStep, Literal, Nest, NestOut, ScalarReg, SetStep, Step, StoreStep, View
-from .typed import NONE, Typer, rule
-from .values import Arr, Num, Seq, Value
+from .steps import Buffer, ForStep, IfStep, Literal, Nest, NestOut, ScalarReg, SetStep, Step, StoreStep, View
+from .typed import NONE, RULES, Typer, rule
+from .typer_state import Compaction
+from .values import Arr, Num, Selected, Seq, Value
 
 
 def mask_read(t: Typer, base: Arr, mask: Arr) -> Arr:
@@ -34,9 +35,73 @@ def mask_read(t: Typer, base: Arr, mask: Arr) -> Arr:
         else:
             t.emit(StoreStep(target, t.load(Arr(source)).operand))
 
-    count = _for_each_set(t, mask, keep)
+    count = _for_each_set(t, mask, keep, [out.view.buffer])
     v = out.view
-    return Arr(View(v.buffer, v.dtype, (count, *rest), v.strides, v.offset))
+    origin = Selected(lambda: base, mask, tuple((b, t.serial.get(b, 0)) for b in (base.view.buffer, mask.view.buffer)), t.steps)
+    return Arr(View(v.buffer, v.dtype, (count, *rest), v.strides, v.offset), origin=origin)
+
+
+def selected(t: Typer, value: Value) -> Selected | None:
+    """How a value comes from under a mask, while that still holds."""
+    origin = value.origin if isinstance(value, Arr) else None
+    if origin is None or origin.region is not t.steps or any(t.serial.get(b, 0) != n for b, n in origin.sources):
+        return None
+    return origin
+
+
+def is_same_mask(t: Typer, a: Arr, b: Arr) -> bool:
+    """Whether two masks hold the same: one array that was not written since, or two that were computed alike."""
+    return a.view.is_same(b.view) or (a.key is not None and a.key == b.key)
+
+
+def mask_key(t: Typer, name: str, operands: list[Value]) -> object:
+    """Equal for comparisons of the same operands in one region, between writes."""
+    parts: list[object] = [name, id(t.steps)]
+    for value in operands:
+        if isinstance(value, Arr):
+            v = value.view
+            parts.append((v.buffer, v.offset, v.strides, v.shape, v.dtype, t.serial.get(v.buffer, 0)))
+        elif isinstance(value, Num) and isinstance(value.operand, Literal):
+            parts.append((repr(value.operand.value), value.dtype, value.python))
+        elif isinstance(value, Num) and value.cell is None:
+            parts.append((value.operand, value.dtype, value.python))
+        else:
+            return None
+    return tuple(parts)
+
+
+def masked_elements(t: Typer, base: Arr, mask: Arr, value: Arr) -> None:
+    """base[mask] = value, an element (or sub-array) of value for each place where the mask holds."""
+    origin = selected(t, value)
+    extra = base.ndim - mask.ndim
+    if origin is not None and is_same_mask(t, origin.mask, mask):
+        dense = origin.dense()
+        if dense.ndim == base.ndim and all(t.facts.is_equal(x, y) for x, y in zip(dense.shape, base.shape, strict=True)):
+            v = mask.view
+            spread = View(v.buffer, v.dtype, base.shape, (*v.strides, *([const(0)] * extra)), v.offset)
+            t.write_view(base, dense, mask=Arr(spread))
+            return
+    if value.view.buffer is base.view.buffer:
+        value = t.copy(value)
+    if mask.view.buffer is base.view.buffer:
+        mask = t.copy(mask)
+    held = RULES["np.sum"](t, mask)
+    count = t.int_expr(held)
+    n = t.facts.norm(value.shape[0])
+    one = compare("eq", n, 1)
+    t.trap("VALUE", (const(1) - one) * (const(1) - compare("eq", n, count)))
+    t.note_write(base)
+    rest = base.shape[mask.ndim:]
+
+    def keep(index: list[Expr], at: Expr) -> None:
+        source = _element(value.view, [at * (const(1) - one)])
+        target = Arr(_element(base.view, index))
+        if rest:
+            t.write_view(target, Arr(source))
+        else:
+            t.write_view(target, t.load(Arr(source)))
+
+    _for_each_set(t, mask, keep)
 
 
 def nonzero_indices(t: Typer, mask: Arr) -> list[Arr]:
@@ -47,7 +112,7 @@ def nonzero_indices(t: Typer, mask: Arr) -> list[Arr]:
         for out, i in zip(outs, index, strict=True):
             t.emit(StoreStep(_element(out.view, [at]), i))
 
-    count = _for_each_set(t, mask, keep)
+    count = _for_each_set(t, mask, keep, [out.view.buffer for out in outs])
     return [Arr(View(o.view.buffer, "i64", (count,), o.view.strides, const(0))) for o in outs]
 
 
@@ -64,8 +129,13 @@ def _element(view: View, index: list[Expr]) -> View:
     return View(view.buffer, view.dtype, view.shape[n:], view.strides[n:], offset)
 
 
-def _for_each_set(t: Typer, mask: Arr, keep: Callable[[list[Expr], Expr], None]) -> Expr:
-    """Loop over a bool array; keep(index, position) emits what happens at its i-th true element. Returns the count."""
+def _for_each_set(t: Typer, mask: Arr, keep: Callable[[list[Expr], Expr], None],
+                  buffers: list[Buffer] | None = None) -> Expr:
+    """Loop over a bool array; keep(index, position) emits what happens at its i-th true element. Returns the count.
+
+    buffers: all that the loop writes; without readers it is dropped.
+    """
+    first = len(t.steps)
     total = t.facts.norm(product_of(mask.shape))
     counter = ScalarReg("i64", "count")
     counter.expr = t.facts.new_register("count", 0, total)
@@ -88,6 +158,8 @@ def _for_each_set(t: Typer, mask: Arr, keep: Callable[[list[Expr], Expr], None])
         body = [ForStep(var, const(0), extent, const(1), body)]
     t.steps = outer
     t.steps.extend(body)
+    if buffers is not None:
+        t.compactions.append(Compaction(outer, outer[first:], buffers, counter.expr))
     return counter.expr
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from ...templates.registry import BY_ID
 from ..lang.bytecode import UNBOUND, Instruction, Program
 from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS
+from .compactions import drop_compactions
 from .control import Control
 from .emitting import product_of
 from .extents import Expr, as_expr, compare, const, select, symbol
@@ -26,11 +27,17 @@ from .signature import DTYPE_NAMES, Signature
 from .steps import (
     ITEM_BYTES,
     Buffer,
+    ForStep,
+    IfStep,
     Literal,
+    Nest,
     Plan,
     ScalarReg,
+    Step,
+    StoreStep,
     TrapStep,
     View,
+    WhileStep,
     contiguous_strides,
     walk,
 )
@@ -194,8 +201,9 @@ class Typer(Control):
         rows = list(self.reader.rows)
         for index in self.written:
             rows[index] = replace(rows[index], writable=True)
-        if self.written and any(isinstance(s, TrapStep) and s.code == "INTERPRET" for s in walk(self.steps)):
-            raise PlanRefused("an integer may pass 64 bits after an argument was written", kind="big-int")
+        if self.written and _interprets_late(self.steps, False):
+            raise PlanRefused("the interpreter may have to take over after an argument was written", kind="late-trap")
+        drop_compactions(self.steps, result, self.compactions)
         self._guard_overlap()
         self.apply_equalities(result)
         sample = {str(k): v for k, v in self.reader.sample.items()}
@@ -371,6 +379,26 @@ class Typer(Control):
         """One instruction that is no control flow."""
         row = BY_CODE[ins.op]
         getattr(self, f"type_{row.name}")(*split_operands(ins))
+
+
+def _interprets_late(steps: list[Step], written: bool) -> bool:
+    """Whether a trap may hand the call to the interpreter when an argument was written already."""
+    for step in steps:
+        if isinstance(step, TrapStep):
+            if written and step.code == "INTERPRET":
+                return True
+        elif isinstance(step, (ForStep, WhileStep)):
+            if _interprets_late(step.body, written or _writes_argument(step.body)):
+                return True
+        elif isinstance(step, IfStep) and (_interprets_late(step.then, written) or _interprets_late(step.orelse, written)):
+            return True
+        written = written or _writes_argument([step])
+    return False
+
+
+def _writes_argument(steps: list[Step]) -> bool:
+    return any((isinstance(step, Nest) and any(out.view.buffer.kind == "arg" for out in step.outs))
+               or (isinstance(step, StoreStep) and step.view.buffer.kind == "arg") for step in walk(steps))
 
 
 def split_operands(ins: Instruction) -> list[Any]:

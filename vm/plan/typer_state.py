@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..lang.bytecode import Program
+from .extents import Expr
 from .facts import Facts
 from .liveness import live_registers
 from .reading import LiveReader, RecordedReader
@@ -54,6 +55,16 @@ class ReturnSite:
     conditional: bool
 
 
+@dataclass(eq=False)
+class Compaction:
+    """Steps that take elements out; they are dropped when nobody reads what they leave."""
+
+    region: list[Step]
+    steps: list[Step]
+    buffers: list[Buffer]
+    count: Expr
+
+
 class State:
     """The state of one typing. Layers on top: emitting, cells, loops, control, and the rules of instructions."""
 
@@ -71,6 +82,8 @@ class State:
         self.live, self.writes = live_registers(program)
         self.leaves: dict[int, Value] = {}
         self.written: dict[int, Buffer] = {}  # rows of arguments that a step writes
+        self.serial: dict[Buffer, int] = {}  # how often a buffer was written after it was made
+        self.compactions: list[Compaction] = []
         self.read_only: set[Buffer] = set()  # buffers whose contents a copy stands for: writing them is refused
 
     # what lower layers ask of higher ones

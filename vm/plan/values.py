@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from .extents import Expr
-from .steps import Literal, Operand, ScalarReg, View
+from .steps import Buffer, Literal, Operand, ScalarReg, Step, View
 
 # memory dtype -> native dtype that computes it (templates/scalars.py); f16 and u64 are not planned yet
 COMPUTE = {"bool": "bool", "i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32", "i32": "i32", "u32": "i64",
@@ -19,6 +20,8 @@ class Arr:
 
     view: View
     row: int = -1
+    origin: Selected | None = None  # the elements of a mask: how the same is computed without taking them out
+    key: object = None  # of a bool array: equal for arrays that were computed alike
 
     @property
     def dtype(self) -> str:
@@ -31,6 +34,20 @@ class Arr:
     @property
     def ndim(self) -> int:
         return len(self.view.shape)
+
+
+@dataclass(eq=False)
+class Selected:
+    """What `x[mask]` (or an elementwise value of such arrays) is: `dense()` where `mask` holds.
+
+    sources: buffers it was made from and how often they had been written; region: the steps it belongs to. It may be used
+    only there and while the sources are as they were.
+    """
+
+    dense: Callable[[], Arr]
+    mask: Arr
+    sources: tuple[tuple[Buffer, int], ...]
+    region: list[Step]
 
 
 @dataclass(eq=False)
