@@ -354,3 +354,18 @@ def test_shape_symbols_name_parameters():
     program = compile_function(programs.shape_reference)
     assert "x.shape[0]" in program.symbols
     assert copy.deepcopy(program) == program
+
+
+def test_types_as_defaults_are_dtypes():
+    def f(x, dtype=np.float32):
+        return x.astype(dtype)
+
+    program = compile_function(f)
+    assert program.constants[program.params[1].default] == np.dtype(np.float32)
+    assert run_program(program, [np.ones(2)]).dtype == np.float32
+
+
+def test_deep_nesting_is_refused(tmp_path):
+    with pytest.raises(UnsupportedError) as caught:
+        compile_text(tmp_path, "def f(x):\n    return " + "-x + " * 3000 + "x\n")
+    assert caught.value.kind in ("too-large", "no-source")

@@ -1,7 +1,7 @@
 """The frontend: a Python function's syntax tree -> Program.
 
-Layers, each one class on the one before: `emitter` (instructions and constants), `expressions`, `calls` (kernels),
-`inline` (Python functions), `statements`; `refusals` lists what is not compiled; `scope` knows names and frames.
+Layers, each one class on the one before: `emitter` (instructions and constants), `names`, `expressions`, `calls`
+(kernels), `inline` (Python functions), `statements`; `refusals` lists what is not compiled; `scope` knows names and frames.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..source import FunctionSource, load_source
 from . import codes
 from .emitter import is_constant_value
 from .expressions import NeedsCopies
+from .names import as_dtype
 from .refusals import REFUSALS, render_refusals
 from .scope import Frame
 from .statements import Statements
@@ -42,6 +43,9 @@ def compile_function(fn: FunctionType, owner: type | None = None) -> Program:
         compiler = _Compiler(fn, source, owner)
         compiler.copy_loads = True
         return compiler.run()
+    except RecursionError:
+        compiler = _Compiler(fn, source, owner)
+        compiler.refuse("too-large", source.node, "the function nests deeper than Python's own recursion limit")
 
 
 class _Compiler(Statements):
@@ -101,6 +105,7 @@ class _Compiler(Statements):
             default = -1
             if name in values:
                 value = values[name]
+                value = value if as_dtype(value) is None else as_dtype(value)  # dtype=np.float32
                 if not is_constant_value(value):
                     self.refuse("default-value", tree, f"the default of '{name}' is a {type(value).__name__}")
                 default = self.const_index(value)

@@ -6,7 +6,7 @@ import ast
 import builtins
 import math
 from collections.abc import Callable
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,7 +15,8 @@ from ....templates.registry import BY_NAME, REQUIRED, TYPE_NAMES, Kernel, Parame
 from ...dtypes import dtype_code
 from ..opcodes import BUILD_KINDS
 from . import codes
-from .expressions import _MISSING, Expressions, as_dtype, fold, is_jitted, is_static
+from .expressions import Expressions
+from .names import MISSING, as_dtype, is_jitted
 from .scope import BoundMethod, Closure
 
 _TUPLE, _SLICE = BUILD_KINDS.index("tuple"), BUILD_KINDS.index("slice")
@@ -61,11 +62,11 @@ class Calls(Expressions):
         """The register of a call's result."""
         func = node.func
         target = self.static(func)
-        if target is not _MISSING:
+        if target is not MISSING:
             return self.call_static(node, target, dst)
         if isinstance(func, ast.Attribute):
             base = self.static(func.value)
-            if base is _MISSING:
+            if base is MISSING:
                 return self._method(node, func, dst)
             member = getattr(base, func.attr)
             if isinstance(member, MethodType) and isinstance(member.__self__, type):
@@ -73,7 +74,7 @@ class Calls(Expressions):
                                    lambda: self._class_capture(func.value))
             if callable(member):
                 self._unknown(node, member)
-        if isinstance(func, ast.Name) and self.find_local(func.id)[0] is None and self.lookup(func.id) is _MISSING:
+        if isinstance(func, ast.Name) and self.find_local(func.id)[0] is None and self.lookup(func.id) is MISSING:
             self.refuse("unknown-function", func, f"the function '{func.id}' is not defined",
                         "define or import it before the first call")
         self.refuse("dynamic-call", func)
@@ -134,7 +135,7 @@ class Calls(Expressions):
             return self.kernel_call(node, kernel, [], dst)
         if target is np.dtype or target is np.finfo or target is np.iinfo:
             found = self.static_call(node)
-            if found is not _MISSING:
+            if found is not MISSING:
                 return self.static_value(node, found, dst)
             self.refuse("unknown-function", node, f"{ast.unparse(node.func)} of a value that is known only at run time",
                         "take the dtype from an array (x.dtype), or name it in the source")
@@ -213,15 +214,15 @@ class Calls(Expressions):
 
     def static_call(self, node: ast.Call) -> Any:
         """np.dtype("float32"), np.finfo(np.float32): known when compiled."""
-        target = self.static(node.func) if not isinstance(node.func, ast.Call) else _MISSING
+        target = self.static(node.func) if not isinstance(node.func, ast.Call) else MISSING
         if target not in (np.dtype, np.finfo, np.iinfo) or len(node.args) != 1 or node.keywords:
-            return _MISSING
+            return MISSING
         argument = node.args[0]
         value: Any = self.static(argument)
-        if value is _MISSING and isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        if value is MISSING and isinstance(argument, ast.Constant) and isinstance(argument.value, str):
             value = argument.value
-        if value is _MISSING or not dtype_code(value):
-            return _MISSING
+        if value is MISSING or not dtype_code(value):
+            return MISSING
         try:
             return target(np.dtype(value))
         except (TypeError, ValueError) as error:
@@ -251,12 +252,12 @@ class Calls(Expressions):
     def _own_method(self, node: ast.Call, owner: type, func: ast.Attribute, dst: int) -> int:
         """`self.name(...)` as the inlined method; -1 when the class has no such method."""
         name = self.mangled(func.attr)
-        member = _MISSING
+        member = MISSING
         for cls in owner.__mro__:
             if name in cls.__dict__:
                 member = cls.__dict__[name]
                 break
-        if member is _MISSING:
+        if member is MISSING:
             return -1
         for sub in _subclasses(owner):
             if name in sub.__dict__ and not self.owner_is_exact:
@@ -508,5 +509,3 @@ def _subclasses(cls: type) -> list[type]:
         found += _subclasses(sub)
     return found
 
-
-__all__ = ["SPECIAL", "BuiltinFunctionType", "Calls", "fold", "is_static", "kernel_of"]

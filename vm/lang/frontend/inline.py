@@ -18,7 +18,7 @@ from ..source import FunctionNode, load_source
 from . import codes
 from .calls import Calls
 from .emitter import DEAD, MAX_WORD, is_constant_value
-from .expressions import _MISSING, is_static
+from .names import MISSING, fold, is_static
 from .scope import Closure, Frame, Loop, ReturnBlock, contains_return
 
 
@@ -133,7 +133,7 @@ class Inlining(Calls):
     def _evaluate(self, node: ast.expr, name: str, frame: Frame) -> Any:
         if node.__class__ in (ast.Name, ast.Attribute, ast.Lambda):
             static = self.static(node)
-            if static is not _MISSING and name not in frame.names.counts:
+            if static is not MISSING and name not in frame.names.counts:
                 return _Static(static)
         return self.expr(node)
 
@@ -175,11 +175,10 @@ class Inlining(Calls):
 
     def _static_default(self, expression: ast.expr) -> Any:
         """A default of a nested function: a literal or something static."""
-        from .expressions import fold
         value = fold(expression)
-        if value is _MISSING:
+        if value is MISSING:
             value = self.static(expression)
-        if value is _MISSING:
+        if value is MISSING:
             self.refuse("default-value", expression, "the default of a nested function's parameter is computed",
                         "read the variable inside the nested function, or pass it")
         return value

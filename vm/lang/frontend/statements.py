@@ -14,9 +14,9 @@ from ....templates.registry import BY_NAME
 from ..bytecode import UNBOUND
 from . import codes
 from .emitter import DEAD
-from .expressions import _COMPARISONS, _MISSING, fold, is_jitted, is_static
 from .inline import Inlining
-from .scope import Closure, Loop, assigned_in, contains_return
+from .names import MISSING, fold, is_static
+from .scope import Closure, Loop, assigned_in
 
 _INPLACE: dict[type, int] = {
     ast.Add: BY_NAME["op.add"].id, ast.Sub: BY_NAME["op.sub"].id, ast.Mult: BY_NAME["op.mul"].id,
@@ -29,7 +29,6 @@ _REFUSED: dict[str, str] = {
     "Try": "try", "TryStar": "try", "ClassDef": "class", "Nonlocal": "nonlocal", "AsyncFunctionDef": "async",
     "AsyncFor": "async", "AsyncWith": "async", "Match": "match", "TypeAlias": "class",
 }
-assert set(_COMPARISONS) >= {ast.NotEq}
 
 
 class Statements(Inlining):
@@ -81,7 +80,7 @@ class Statements(Inlining):
     def _bind_static(self, name: str, value: ast.expr) -> bool:
         """`act = np.tanh`, `f = lambda x: ...`: a name for something known, if it is its only assignment."""
         static = self.static(value)
-        if static is _MISSING:
+        if static is MISSING:
             return False
         if self.frame.names.counts.get(name) != 1 or name in self.frame.registers:
             return False
@@ -183,7 +182,7 @@ class Statements(Inlining):
     def branch(self, test: ast.expr, then: Callable[[], None], orelse: Callable[[], None] | None) -> None:
         """Compile an if; a literal test takes its side."""
         known = self.known(test)
-        if known is not _MISSING:
+        if known is not MISSING:
             if known:
                 then()
             elif orelse is not None:
@@ -215,14 +214,14 @@ class Statements(Inlining):
         if node.orelse:
             self.refuse("loop-else", node.orelse[0])
         known = fold(node.test)
-        if known is not _MISSING and not known:
+        if known is not MISSING and not known:
             return
         loop = Loop()
-        loop.is_endless = known is not _MISSING
+        loop.is_endless = known is not MISSING
         head = self.emit(node, codes.LOOP_WHILE, 0)
         tests: list[int] = []
         masks: list[int] = []
-        if known is _MISSING:
+        if known is MISSING:
             self._loop_tests(node.test, tests, masks)
         self._loop_body(head, loop, lambda: self.statements(node.body), node)
         for at in tests:
@@ -413,7 +412,7 @@ class Statements(Inlining):
     def _assert(self, node: ast.Assert) -> None:
         if node.msg is None or isinstance(node.msg, ast.Constant):
             known = self.known(node.test)
-            if known is _MISSING or not known:
+            if known is MISSING or not known:
                 operands = [self.expr(node.test)]
                 if node.msg is not None:
                     operands.append(self.expr(node.msg))
@@ -456,13 +455,13 @@ class Statements(Inlining):
             bound = alias.asname or alias.name.partition(".")[0]
             if isinstance(node, ast.ImportFrom):
                 module = sys.modules.get(node.module or "") if not node.level else None
-                found = getattr(module, alias.name, _MISSING) if module is not None else _MISSING
+                found = getattr(module, alias.name, MISSING) if module is not None else MISSING
                 if not is_static(found):
-                    found = _MISSING
+                    found = MISSING
             else:
                 full = alias.name if alias.asname else alias.name.partition(".")[0]
-                found = sys.modules.get(full, _MISSING) if alias.name in sys.modules else _MISSING
-            if found is _MISSING or self.frame.names.counts.get(bound) != 1:
+                found = sys.modules.get(full, MISSING) if alias.name in sys.modules else MISSING
+            if found is MISSING or self.frame.names.counts.get(bound) != 1:
                 self.refuse("import", node)
             self.frame.statics[bound] = found
 
@@ -488,5 +487,3 @@ class Statements(Inlining):
         ast.FunctionDef: _define, ast.Import: _import, ast.ImportFrom: _import, ast.Global: _global, ast.With: _with,
     }
 
-
-__all__ = ["Statements", "contains_return", "is_jitted"]
