@@ -354,22 +354,25 @@ class _KernelPrinter:
         inside = set(assigned(instr.body)) | {instr.var}
         start, stop, step = self.use(instr.start), self.use(instr.stop), self.use(instr.step)
         stride = self.known.constant(instr.step)
+        least, most = self.known[instr.step].bounds()
         low, high = self.known[instr.start].bounds()[0], self.known[instr.stop].bounds()[1]
         top, bottom = self.known[instr.start].bounds()[1], self.known[instr.stop].bounds()[0]
         n = self.n_loops
         self.n_loops += 1
         self.line("{")
         self.line(f"const int64_t e{n} = {stop}, s{n} = {step};")
-        test = f"c{n} < e{n}" if stride and stride > 0 else f"c{n} > e{n}" if stride and stride < 0 else \
+        test = f"c{n} < e{n}" if least > 0 else f"c{n} > e{n}" if most < 0 else \
             f"s{n} > 0 ? c{n} < e{n} : c{n} > e{n}"
+        if "?" not in test and any(isinstance(i, (NestCode, ContractCode, For, While)) for i in instr.body):
+            self.lines.append("#pragma GCC unroll 1")  # its trips are long: copies of them only cost compile time
         self.line(f"for (int64_t c{n} = {start}; {test}; c{n} += s{n}) {{")
         self.known.forget(inside)
-        if stride and stride > 0 and low <= high - 1:
+        if least > 0 and low <= high - 1:
             self.known.set_range(instr.var, low, high - 1)
-        elif stride and stride < 0 and bottom + 1 <= top:
+        elif most < 0 and bottom + 1 <= top:
             self.known.set_range(instr.var, bottom + 1, top)
         self.set(instr.var, f"c{n}")
-        self._loop_body(instr.body)
+        self._loop_body(instr.body, is_hot=stride is not None and abs(stride) <= 8)  # longer trips are blocks
         self.line("}")
         self.line("}")
         self.known.forget(inside)
@@ -382,10 +385,11 @@ class _KernelPrinter:
         self.line("}")
         self.known.forget(inside)
 
-    def _loop_body(self, body: Sequence[Instr]) -> None:
-        self.loops += 1
+    def _loop_body(self, body: Sequence[Instr], is_hot: bool = True) -> None:
+        """The instructions of a loop; in a hot one (many short trips) nests may be inlined."""
+        self.loops += is_hot
         self._instructions(body)
-        self.loops -= 1
+        self.loops -= is_hot
 
     def if_(self, instr: If) -> None:
         fixed = self.known.constant(instr.cond) if self.types[instr.cond] in ("i64", "i32", "bool") else None
