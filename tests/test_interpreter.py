@@ -381,6 +381,10 @@ BIG = ".const int 1000000000000\n"
     ("py.format", 1, '.const str "1000000000d"\n'), ("py.round", 7, ".const int -1000000000\n"), ("np.diff", X, BIG),
     ("np.linalg.matrix_power", np.eye(300), f".const int {2**60000:#x}\n"), ("np.power", 10, f".const int {2**70}\n"),
     ("np.array", np.ones(1), '.const str "U90000"\n'), ("arr.astype", X, '.const str "O"\n'),
+    ("np.bartlett", np.float32(1e12), ""), ("np.kaiser", np.float64(1e12), '.const float 3.0\n'),
+    ("np.hanning", np.array(1e12), ""), ("py.round", np.int64(7), ".const int -1000000000\n"),
+    ("math.comb", np.int64(10**9), ".const int 500000000\n"), ("math.factorial", np.int64(10**9), ""),
+    ("np.repeat", X, ".const tuple (int 1000000000, int 1)\n"),
     ("debug.dump_tensor", X, '.const str "x"\n'),
 ], ids=lambda value: value if isinstance(value, str) and "." in value[:9] else "")
 def test_one_call_cannot_exhaust_memory_or_time(name, x, constants):

@@ -17,9 +17,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from msbc_corpus import Case, corpus
+
 from prebake.templates import registry
 from prebake.vm.errors import VerifyError
-from prebake.vm.lang.bytecode import Instruction, Param, Program, seal
+from prebake.vm.lang.bytecode import Instruction, Param, Position, Program, seal
 from prebake.vm.lang.opcodes import BY_CODE, TABLE
 
 MAX_STEPS = 10_000
@@ -253,6 +254,75 @@ def test_mutated_files_are_refused_or_run_under_limits():
     outcomes = run_many(first, 1500)
     assert outcomes.get("refused", 0) > 300, outcomes
     assert outcomes.get("ran", 0) > 100, outcomes
+
+
+# --- one kernel with hostile operands
+
+def hostile_value(rng: random.Random) -> object:
+    """Numbers of every make, shapes, arrays of odd sizes, containers, iterators."""
+    number = rng.choice((0, 1, 2, 3, -1, 7, 63, 1000, 10**5, 10**6, 10**9, 10**12, -(10**9), 2**62, 2**64))
+    make = rng.choice(("nasty", "number", "numpy", "array", "array", "array", "zero-d", "tuple", "list", "iterator",
+                       "nested"))
+    if make == "nasty":
+        return rng.choice(NASTY)
+    if make == "number":
+        return rng.choice((number, float(number), complex(0, number)))
+    if make in ("numpy", "zero-d"):
+        dtype = rng.choice((np.int64, np.float32, np.float64, np.float16, np.longdouble, np.int8, np.bool_, np.uint64))
+        with np.errstate(all="ignore"):
+            scalar = np.array(float(number)).astype(dtype)
+        return scalar if make == "zero-d" else scalar[()]
+    if make == "array":
+        shape = rng.choice(((0,), (1,), (3,), (4, 4), (0, 5), (100,), (2, 3, 4), (1, 1), (3000,), (200, 200), ()))
+        base = np.linspace(-3, 5, max(int(np.prod(shape)), 1))[:int(np.prod(shape))].reshape(shape)
+        wide = rng.random() < 0.15
+        if wide and shape:
+            return np.broadcast_to(base, (rng.choice((10, 1000)), *shape))
+        return base.astype(rng.choice((np.float32, np.float64, np.int64, np.int8, bool, np.complex128, np.float16)))
+    if make == "tuple":
+        return tuple(rng.choice((0, 1, 2, -1, 10**6, number, 1.5, None)) for _ in range(rng.randrange(4)))
+    if make == "list":
+        return [rng.choice((0, 1, 2, -1, 10**6, number, 1.5)) for _ in range(rng.randrange(4))]
+    if make == "iterator":
+        return rng.choice((range(number), enumerate(range(number)), zip(range(number), "ab", strict=False),
+                           slice(0, number), slice(0, 1, 1j * float(number)), reversed(range(number))))
+    return (np.ones((3, 2)), [np.zeros((3, 2)), np.ones(2)], (number, 1))
+
+
+def call_one(seed: int) -> str:
+    """The outcome of one kernel over hostile operands, under limits."""
+    rng = random.Random(seed)
+    kernel = rng.choice(registry.KERNELS)
+    parameters = kernel.parameters
+    least = sum(p.default is registry.REQUIRED for p in parameters)
+    count = rng.choice((least, least, rng.randint(least, len(parameters))))
+    args = [hostile_value(rng) for _ in range(count)]
+    if count and rng.random() < 0.5:  # as programs collect `*args`, and as functions of sequences take them
+        args[0] = rng.choice((tuple, list))(hostile_value(rng) for _ in range(rng.randrange(1, 4)))
+    code = [Instruction(0x18, (i, i)) for i in range(count)]
+    code += [Instruction(0x28, (count, kernel.id, count, *range(count))), Instruction(0x0C, (count,))]
+    program = Program("m:f", tuple(Param(f"p{i}") for i in range(count)), count + 1, ("?",), (), (), (kernel.id,),
+                      tuple(code), (Position(0, 0, 1, 1),) * len(code))
+    program.verify()
+    start = time.process_time()
+    try:
+        program.run(*args, max_steps=MAX_STEPS, max_bytes=MAX_BYTES)
+        outcome = "ran"
+    except Exception as error:
+        outcome = f"raised {type(error).__name__}"
+    elapsed = time.process_time() - start
+    assert elapsed < MAX_SECONDS, f"seed {seed}: {kernel.name} took {elapsed:.2f} s ({outcome})"
+    assert outcome != "raised MemoryError", f"seed {seed}: {kernel.name}"
+    return outcome
+
+
+def test_kernels_with_hostile_operands():
+    first = random.SystemRandom().randrange(10**9)
+    print(f"seeds {first} to {first + 1999}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        outcomes = [call_one(seed) for seed in range(first, first + 2000)]
+    assert outcomes.count("ran") > 50 and outcomes.count("raised LimitError") > 50
 
 
 @pytest.mark.slow

@@ -38,10 +38,9 @@ for _factor, _names in (
         np.nanargmax np.nanargmin np.allclose np.array_equal np.array_equiv np.trace np.trapezoid np.cumsum np.cumprod
         np.ediff1d np.gradient np.nancumsum np.nancumprod arr.sum arr.prod arr.max arr.min arr.mean arr.var arr.std
         arr.any arr.all arr.argmax arr.argmin arr.cumsum arr.cumprod arr.trace np.cross np.vecdot np.vdot np.where
-        np.take_along_axis np.put np.put_along_axis np.putmask np.place np.copyto np.choose np.select np.compress
-        np.extract np.unravel_index np.ravel_multi_index arr.put arr.choose arr.compress arr.fill np.tril np.triu
-        np.copy np.ascontiguousarray np.asfortranarray np.concatenate np.stack np.vstack np.hstack np.dstack
-        np.column_stack np.block np.append np.insert np.delete np.roll np.trim_zeros arr.copy arr.reshape arr.ravel
+        np.take_along_axis np.put np.put_along_axis np.putmask np.place np.copyto np.compress
+        np.extract np.unravel_index np.ravel_multi_index arr.put arr.compress arr.fill np.tril np.triu
+        np.copy np.ascontiguousarray np.asfortranarray         np.append np.insert np.delete np.roll np.trim_zeros arr.copy arr.reshape arr.ravel
         arr.flatten np.reshape np.ravel np.fft.fftshift np.fft.ifftshift np.linalg.vector_norm np.fill_diagonal"""),
 ):
     PLAIN.update(dict.fromkeys(_names.split(), _factor))
@@ -84,6 +83,8 @@ for _rule, _names in (
     (k.triangle_indices_cost, "np.triu_indices np.tril_indices"), (k.diag_indices_cost, "np.diag_indices"),
     (k.triangle_indices_from_cost, "np.triu_indices_from np.tril_indices_from np.diag_indices_from"),
     (k.sections_cost, "np.split np.array_split np.hsplit np.vsplit np.dsplit"), (k.unstack_cost, "np.unstack"),
+    (k.stack_cost, """
+        np.concatenate np.stack np.vstack np.hstack np.dstack np.column_stack np.block np.select np.choose arr.choose"""),
     (k.array_cost, "np.array np.asarray np.asanyarray np.require"), (k.astype_cost, "arr.astype"),
     (k.tolist_cost, "arr.tolist"), (k.fftfreq_cost, "np.fft.fftfreq np.fft.rfftfreq"),
     (k.fft_cost, """
@@ -97,9 +98,9 @@ for _rule, _names in (
     (k.matrix_power_cost, "np.linalg.matrix_power"), (k.tensor_solve_cost, "np.linalg.tensorsolve np.linalg.tensorinv"),
     # Python
     (k.walk_cost, """
-        py.min py.max py.abs py.sum py.any py.all py.int py.float py.bool py.complex py.dict_get py.dict_update py.raise
+        py.min py.max py.abs py.any py.all py.int py.float py.bool py.complex py.dict_get py.dict_update py.raise
         py.assert         op.pos math.hypot math.fsum math.dist math.gcd"""),
-    (k.listed_cost, "py.tuple py.list py.sorted py.list_extend py.list_insert py.list_reverse"),
+    (k.sum_cost, "py.sum"), (k.listed_cost, "py.tuple py.list py.sorted py.list_extend py.list_insert py.list_reverse"),
     (k.range_cost, "py.range"), (k.round_cost, "py.round"), (k.pow_cost, "py.pow"), (k.format_cost, "py.format"),
     (k.text_cost, "py.text"), (k.operator_cost("mod"), "py.divmod"),
     (k.factorial_cost, "math.factorial"), (k.binomial_cost, "math.comb math.perm"),
@@ -124,6 +125,16 @@ UFUNC_METHODS: dict[str, Rule] = {
 
 def kernel_cost(name: str, args: Sequence[Any]) -> Cost:
     """The estimate for a call of the kernel. Raises LimitError for what no limited run may do."""
+    cost = _own_cost(name, args)
+    if name.startswith(("np.", "arr.", "ops.")):
+        lists = [value for value in args if isinstance(value, (range, *e.CONTAINERS))]
+        if lists:  # they become arrays first
+            n = e.extent_of(lists).elements
+            return Cost(max(cost.size_bytes, n * 16), cost.work + n * 50)
+    return cost
+
+
+def _own_cost(name: str, args: Sequence[Any]) -> Cost:
     rule = RULES.get(name)
     if rule is None:
         factor = PLAIN.get(name)

@@ -53,17 +53,19 @@ def shape_of(value: object) -> tuple[int, ...]:
 
 
 class Extent(NamedTuple):
-    """What is inside an operand: elements in all, the widest item, shapes of the arrays in it."""
+    """What is inside operands: elements in all, the widest item, shapes of the arrays, shapes of containers."""
 
     elements: int
     item_bytes: int
     shapes: list[tuple[int, ...]]
+    lists: list[tuple[int, ...]]
 
 
 def extent_of(values: Iterable[object]) -> Extent:
     """Elements, widest item and shapes of operands and of what lies in their containers. Raises LimitError."""
     elements, item_bytes, nodes = 0, 4, 0
     shapes: list[tuple[int, ...]] = []
+    lists: list[tuple[int, ...]] = []
     pending: list[tuple[object, int]] = [(value, 0) for value in values]
     while pending:
         value, depth = pending.pop()
@@ -72,6 +74,8 @@ def extent_of(values: Iterable[object]) -> Extent:
             raise LimitError(f"a container of more than {MAX_NODES} items, or nested deeper than {MAX_DEPTH}")
         if type(value) in _PYTHON_NUMBERS:
             elements += 1
+            if depth and type(value) is int and value.bit_length() > 64:
+                raise LimitError("Python ints beyond 64 bits in a container: an array of them holds objects")
         elif isinstance(value, np.ndarray):
             if value.dtype.kind not in "biufcV" or value.dtype.hasobject:
                 raise LimitError(f"an array of dtype {value.dtype}: limited runs take numeric arrays")
@@ -79,33 +83,34 @@ def extent_of(values: Iterable[object]) -> Extent:
             item_bytes = max(item_bytes, 8 if value.dtype.kind in "iub" else value.dtype.itemsize)
             shapes.append(value.shape)
         elif isinstance(value, CONTAINERS):
-            shapes.append(shape_of(value))
+            lists.append(shape_of(value))
             if len(value) > MAX_NODES:
                 raise LimitError(f"a container of {len(value)} items")
             pending += [(item, depth + 1) for item in value]
         elif isinstance(value, (range, np.flatiter)):
             elements += len(value)
-            shapes.append((len(value),))
+            lists.append((len(value),))
         elif isinstance(value, str):
             elements += len(value)
         else:
             elements += 1
             if isinstance(value, (np.generic, complex, float)):
                 item_bytes = max(item_bytes, getattr(value, "itemsize", 8))
-    return Extent(elements, max(item_bytes, 8) if not shapes else item_bytes, shapes)
+    return Extent(elements, max(item_bytes, 8) if not shapes else item_bytes, shapes, lists)
 
 
 def broadcast_size(shapes: Iterable[Sequence[int]]) -> int:
-    """Elements of the broadcast of shapes; 0 where they do not broadcast (NumPy will say so)."""
+    """Elements of the broadcast of shapes; where they do not broadcast, the longer axis counts.
+
+    Some of them may be combined before NumPy says so.
+    """
     result: list[int] = []  # from the last axis
     for shape in shapes:
         for axis, extent in enumerate(reversed(shape)):
             if axis == len(result):
                 result.append(extent)
             elif extent != 1:
-                if result[axis] not in (1, extent):
-                    return 0
-                result[axis] = extent
+                result[axis] = extent if result[axis] == 1 else max(result[axis], extent)
     return math.prod(result)
 
 
@@ -118,6 +123,8 @@ def elementwise(values: Sequence[object], factor: int = 4) -> Cost:
         return FREE
     extent = extent_of(values)
     elements = max(extent.elements, broadcast_size(extent.shapes))
+    if extent.lists:
+        elements = max(elements, broadcast_size(extent.shapes + extent.lists))
     return Cost(elements * extent.item_bytes, elements * factor)
 
 
@@ -134,9 +141,10 @@ def bits_of(value: object) -> int:
 
 
 def _repeat_count(value: object) -> int:
-    if isinstance(value, (int, np.integer)) or (isinstance(value, np.ndarray) and value.ndim == 0
-                                                and value.dtype.kind in "iub"):
-        return max(int(value), 0)
+    is_index = isinstance(value, (int, np.integer)) or (
+        isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iub")
+    if is_index:
+        return max(int(value), 0)  # type: ignore[call-overload]
     return 1
 
 
@@ -264,7 +272,7 @@ def convolve(args: Sequence[Any]) -> Cost:
 
 def multi_dot(args: Sequence[Any]) -> Cost:
     extent = extent_of(args[:1])
-    largest = max([n for shape in extent.shapes for n in shape], default=1)
+    largest = max([n for shape in extent.shapes + extent.lists for n in shape], default=1)
     return Cost(largest ** 2 * extent.item_bytes, largest ** 3 * max(len(extent.shapes), 1))
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -29,13 +31,26 @@ def count_of(value: object, default: int = 0) -> int:
     """A count or the product of a shape that an operand stands for; `default` where it is none."""
     if isinstance(value, (int, np.integer)):
         return max(int(value), 0)
-    if isinstance(value, float):
+    if isinstance(value, (float, np.floating)):
         return max(int(value), 0) if math.isfinite(value) else default
     if isinstance(value, np.ndarray):
-        value = value.ravel()[:64].tolist() if value.dtype.kind in "iub" else ()
+        value = [item.item() for item in islice(value.flat, 64)] if value.dtype.kind in "iubf" else ()
     if isinstance(value, CONTAINERS):
         return math.prod([count_of(item, 1) for item in value[:64]])
     return default
+
+MAX_LEAVES = 4096  # numbers in an operand that holds a few counts or widths
+MAX_COUNTS = 10_000_000  # in an array of counts
+
+
+def index_of(value: object) -> int:
+    """The int that Python's functions make of an operand; 0 where there is none (they will say so)."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        return 0
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return 0
 
 
 def item_size(value: object) -> int:
@@ -169,8 +184,7 @@ def pad_cost(args: Sequence[Any]) -> Cost:
             isinstance(pair, CONTAINERS) and len(pair) == 2 for pair in widths):
         sides = [[abs(v) if isinstance(v, (int, float)) else 0 for v in pair] for pair in widths]
     else:
-        numbers = [abs(v) for v in leaves_of(widths) if isinstance(v, (int, float))]
-        sides = [[max(numbers, default=0)] * 2] * len(shape)
+        sides = [[largest(widths)] * 2] * len(shape)
     if not all(math.isfinite(v) for pair in sides for v in pair):
         return Cost(0, 0)  # NumPy will say so
     n = math.prod([extent_ + int(sum(pair)) for extent_, pair in zip(shape, sides, strict=True)])
@@ -180,9 +194,19 @@ def pad_cost(args: Sequence[Any]) -> Cost:
 
 
 def leaves_of(value: object) -> list[object]:
-    """The items of nested containers, in order."""
-    extent_of((value,))  # refuses what is too deep or too long
+    """The items of a small nested container or array, in order. Raises LimitError for large ones."""
+    if extent_of((value,)).elements > MAX_LEAVES:
+        raise LimitError(f"more than {MAX_LEAVES} numbers where a few are expected")
     return list(_leaves(value))
+
+
+def largest(value: object) -> float:
+    """The largest magnitude in an operand that holds counts."""
+    if isinstance(value, np.ndarray):
+        if value.size > MAX_COUNTS or value.dtype.kind not in "iubf":
+            raise LimitError(f"an array of {value.size} counts")
+        return float(np.abs(value.astype(np.float64)).max(initial=0))
+    return max([abs(v) for v in leaves_of(value) if isinstance(v, (int, float))], default=0)
 
 
 def _leaves(value: object) -> Iterator[object]:
@@ -192,15 +216,12 @@ def _leaves(value: object) -> Iterator[object]:
         for item in value:
             yield from _leaves(item)
     else:
-        yield value
+        yield value.item() if isinstance(value, np.generic) else value
 
 
 def repeat_cost(args: Sequence[Any]) -> Cost:
     extent, repeats = extent_of(args[:1]), _at(args, 1, 1)
-    if isinstance(repeats, (np.ndarray, *CONTAINERS)):
-        times = max([abs(v) for v in leaves_of(repeats) if isinstance(v, (int, float))], default=1)
-    else:
-        times = count_of(repeats, 1)
+    times = largest(repeats) if isinstance(repeats, (np.ndarray, *CONTAINERS)) else count_of(repeats, 1)
     n = int(extent.elements * times) if math.isfinite(times) else 0
     return Cost(n * extent.item_bytes, n * 4)
 
@@ -247,8 +268,16 @@ def diag_indices_cost(args: Sequence[Any]) -> Cost:
 def sections_cost(args: Sequence[Any]) -> Cost:
     """Splits: one view for each section."""
     where = _at(args, 1, 1)
-    n = count_of(where, 1) if isinstance(where, (int, np.integer)) else extent_of((where,)).elements + 1
-    return Cost(n * 200, n * 2000 + extent_of(args[:1]).elements // 1000)
+    is_list = isinstance(where, CONTAINERS) or (isinstance(where, np.ndarray) and where.ndim > 0)
+    n = extent_of((where,)).elements + 1 if is_list else count_of(where, 1)
+    return Cost(n * 200, n * 5000 + extent_of(args[:1]).elements // 1000)
+
+
+def stack_cost(args: Sequence[Any]) -> Cost:
+    """Functions of a sequence of arrays: some microseconds for each, however small."""
+    cost = elementwise(args, 8)
+    n = len(args[0]) if isinstance(args[0], (range, *CONTAINERS)) else max(shape_of(args[0]), default=1)
+    return Cost(cost.size_bytes, cost.work + n * 4000)
 
 
 def unstack_cost(args: Sequence[Any]) -> Cost:
@@ -271,9 +300,8 @@ def take_cost(args: Sequence[Any]) -> Cost:
 
 def bincount_cost(args: Sequence[Any]) -> Cost:
     extent = extent_of(args[:2])
-    x = args[0] if isinstance(args[0], np.ndarray) else np.asarray(leaves_of(args[0]))
-    top = int(x.max()) if x.size and x.dtype.kind in "iub" else 0
-    n = max(top + 1, count_of(_at(args, 2, 0)))
+    top = largest(args[0]) if isinstance(args[0], (np.ndarray, *CONTAINERS)) else 0.0
+    n = max(int(min(top, 1e18)) + 1, count_of(_at(args, 2, 0)))
     return Cost(n * 8, n + extent.elements * 4)
 
 
@@ -285,8 +313,9 @@ def histogram_cost(bins_at: int, dimensions: int) -> Rule:
         extent = extent_of(args[:bins_at])
         if isinstance(bins, (np.ndarray, *CONTAINERS)):
             # edges, or for two dimensions two counts: either way no axis has more bins than this
-            most = max([extent_of((bins,)).elements, *[count_of(v, 10) for v in leaves_of(bins)]]) \
-                if dimensions > 1 else extent_of((bins,)).elements
+            most = extent_of((bins,)).elements
+            if dimensions > 1 and len(bins) == dimensions:
+                most = max([most, *[count_of(b, 10) for b in bins if not isinstance(b, (np.ndarray, *CONTAINERS))]])
         else:
             most = count_of(bins, 10)
         n = most ** dimensions
@@ -307,7 +336,7 @@ def quantile_cost(args: Sequence[Any]) -> Cost:
 
 def rows_squared_cost(args: Sequence[Any]) -> Cost:
     extent = extent_of(args[:2])
-    rows = max([n for shape in extent.shapes for n in shape[:2]], default=1) * 2
+    rows = max([n for shape in extent.shapes + extent.lists for n in shape[:2]], default=1) * 2
     return Cost(rows * rows * 16, rows * rows + rows * extent.elements)
 
 
@@ -332,15 +361,15 @@ def cubic_cost(factor: int) -> Rule:
     """Dense linear algebra over the last two axes."""
     def rule(args: Sequence[Any]) -> Cost:
         extent = extent_of(args[:2])
-        largest = max([n for shape in extent.shapes for n in shape[-2:]], default=1)
-        batch = max([math.prod(shape[:-2]) for shape in extent.shapes] or [1])
+        largest = max([n for shape in extent.shapes + extent.lists for n in shape[-2:]], default=1)
+        batch = max([math.prod(shape[:-2]) for shape in extent.shapes + extent.lists] or [1])
         return Cost((batch * largest ** 2 + extent.elements) * 16, batch * largest ** 3 * factor + extent.elements * 64)
     return rule
 
 
 def matrix_power_cost(args: Sequence[Any]) -> Cost:
     cost = cubic_cost(2)(args[:1])
-    return Cost(cost.size_bytes, cost.work * 2 * max(bits_of(_at(args, 1, 1)), 1))
+    return Cost(cost.size_bytes, cost.work * 2 * max(bits_of(index_of(_at(args, 1, 1))), 1))
 
 
 def tensor_solve_cost(args: Sequence[Any]) -> Cost:
@@ -350,15 +379,20 @@ def tensor_solve_cost(args: Sequence[Any]) -> Cost:
 
 
 def fft_cost(args: Sequence[Any]) -> Cost:
-    """Transforms of one or several axes, perhaps padded to `n` or `s`."""
-    extent = extent_of(args[:1])
-    shape = shape_of(args[0])
-    n = _at(args, 1, None)
-    elements = extent.elements
-    if n is not None and n is not ...:
-        longest = count_of(n, 1)
-        elements = max(elements, elements * longest // max(min(shape, default=1), 1), longest * math.prod(shape[:-1]))
-    return Cost(elements * 32, elements * 16 * max(elements.bit_length(), 1))
+    """Transforms of one or several axes, perhaps padded to `n` or `s`, one axis after the other."""
+    extents = [max(n, 1) for n in shape_of(args[0])]
+    wanted, axes = _at(args, 1, None), _at(args, 2, None)
+    if wanted is not None and wanted is not ...:
+        lengths = [count_of(v, 1) for v in leaves_of(wanted)]
+        if isinstance(axes, (int, np.integer)):
+            axes = (axes,)
+        if not isinstance(axes, CONTAINERS):
+            axes = range(-len(lengths), 0)
+        for axis, length in zip(axes, lengths, strict=False):
+            if isinstance(axis, (int, np.integer)) and -len(extents) <= axis < len(extents):
+                extents[axis] = max(extents[axis], length)
+    n = math.prod(extents)
+    return Cost(n * 32, n * 16 * max(n.bit_length(), 1) + extent_of(args[:1]).elements)
 
 
 def fftfreq_cost(args: Sequence[Any]) -> Cost:
@@ -375,10 +409,19 @@ def shares_memory_cost(args: Sequence[Any]) -> Cost:
 # --- Python's own functions
 
 def walk_cost(args: Sequence[Any]) -> Cost:
-    """Functions that walk their operands once; iterators were made lists by the guard."""
-    extent = extent_of(args)
+    """Functions that walk their operands once, combining items; iterators were made lists by the guard."""
     check_int(max([bits_of(v) for v in args] or [0]))
-    return Cost(extent.elements * 8, extent.elements * 50)
+    cost = elementwise(args, 50)
+    return Cost(max(cost.size_bytes, 64), cost.work)
+
+
+def sum_cost(args: Sequence[Any]) -> Cost:
+    """A sum; of lists or tuples, each step copies all that was there before."""
+    cost = walk_cost(args)
+    items = args[0] if isinstance(args[0], CONTAINERS) else ()
+    if any(isinstance(item, CONTAINERS) for item in items) or any(isinstance(v, CONTAINERS) for v in args[1:]):
+        return Cost(cost.size_bytes * 2, cost.work + len(items) * cost.work // 10)
+    return cost
 
 
 def listed_cost(args: Sequence[Any]) -> Cost:
@@ -389,9 +432,10 @@ def listed_cost(args: Sequence[Any]) -> Cost:
 
 def round_cost(args: Sequence[Any]) -> Cost:
     digits = _at(args, 1, None)
-    if isinstance(args[0], int) and isinstance(digits, int):
+    digits = index_of(digits)
+    if isinstance(args[0], (int, np.integer)):
         check_int(abs(digits) * 4)
-    if isinstance(digits, int) and bits_of(digits) > 32:
+    if bits_of(digits) > 32:
         raise LimitError("rounding to more digits than there are")
     return elementwise(args[:1])
 
@@ -415,22 +459,24 @@ def factorial_cost(args: Sequence[Any]) -> Cost:
 
 def binomial_cost(args: Sequence[Any]) -> Cost:
     n, k = args[0], _at(args, 1, None)
-    if isinstance(n, int) and (isinstance(k, int) or k is None):
-        check_int(max(bits_of(n), 1) * max(n if k is None else min(k, n), 1))
+    n, most = index_of(n), index_of(n if k is None or k is ... else k)
+    check_int(max(bits_of(n), 1) * max(min(most, n), 1))
     return Cost(0, 10_000)
 
 
 def product_of_ints_cost(args: Sequence[Any]) -> Cost:
     """prod, lcm: the result has at most the bits of all operands together."""
-    cost = walk_cost(args)
     bits = 0
     for value in args:
-        if isinstance(value, range):
-            bits += len(value) * max(bits_of(value.start), bits_of(value.stop), 1)
-        elif not isinstance(value, np.ndarray):  # NumPy's integers wrap
-            bits += sum(map(bits_of, leaves_of(value)))
+        for item in value if isinstance(value, CONTAINERS) else (value,):
+            if isinstance(item, (str, bytes, *CONTAINERS)):
+                raise LimitError("products of text or containers are not run under limits")
+            if isinstance(item, range):
+                bits += len(item) * max(bits_of(item.start), bits_of(item.stop), 1)
+            else:
+                bits += bits_of(item)  # NumPy's integers wrap
     check_int(bits)
-    return cost
+    return walk_cost(args)
 
 
 def format_cost(args: Sequence[Any]) -> Cost:
