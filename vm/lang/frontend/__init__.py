@@ -1,7 +1,7 @@
 """The frontend: a Python function's syntax tree -> Program.
 
 Layers, each one class on the one before: `emitter` (instructions and constants), `names`, `expressions`, `calls`
-(kernels), `inline` (Python functions), `statements`; `refusals` lists what is not compiled; `scope` knows names and frames.
+(kernels), `inline` (Python functions), `statements`; `refusals` lists what is not compiled; `scope` knows frames.
 """
 
 from __future__ import annotations
