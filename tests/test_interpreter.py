@@ -342,7 +342,8 @@ def test_every_kernel_has_a_cost_rule():
     ufunc_methods = {k.name for k in registry.KERNELS if k.id >= 0x9000}
     named = {k.name for k in registry.KERNELS} - ufunc_methods
     assert set(RULES) & set(PLAIN) == set()
-    assert set(RULES) | set(PLAIN) == named
+    missing, gone = named - set(RULES) - set(PLAIN), (set(RULES) | set(PLAIN)) - named
+    assert not missing and not gone, "rule in vm/run/cost_table.py what a limited run thinks that these kernels cost"
     assert {name.rpartition(".")[2] for name in ufunc_methods} == set(UFUNC_METHODS)
 
 

@@ -40,8 +40,9 @@ for _factor, _names in (
         arr.any arr.all arr.argmax arr.argmin arr.cumsum arr.cumprod arr.trace np.cross np.vecdot np.vdot np.where
         np.take_along_axis np.put np.put_along_axis np.putmask np.place np.copyto np.compress
         np.extract np.unravel_index np.ravel_multi_index arr.put arr.compress arr.fill np.tril np.triu
-        np.copy np.ascontiguousarray np.asfortranarray         np.append np.insert np.delete np.roll np.trim_zeros arr.copy arr.reshape arr.ravel
-        arr.flatten np.reshape np.ravel np.fft.fftshift np.fft.ifftshift np.linalg.vector_norm np.fill_diagonal"""),
+        np.copy np.ascontiguousarray np.asfortranarray np.append np.insert np.delete np.roll np.trim_zeros arr.copy
+        arr.reshape arr.ravel arr.flatten np.reshape np.ravel np.fft.fftshift np.fft.ifftshift np.linalg.vector_norm
+        np.fill_diagonal"""),
 ):
     PLAIN.update(dict.fromkeys(_names.split(), _factor))
 
@@ -53,9 +54,9 @@ for _rule, _names in (
         np.expand_dims np.squeeze np.broadcast_to np.broadcast_arrays np.atleast_1d np.atleast_2d np.atleast_3d np.flip
         np.fliplr np.flipud np.rot90 np.diagonal np.matrix_transpose np.permute_dims
         np.lib.stride_tricks.sliding_window_view np.ndim np.shape np.size np.ix_ np.ndindex np.ndenumerate
-        np.may_share_memory arr.transpose arr.swapaxes arr.squeeze arr.diagonal arr.item arr.view py.len py.enumerate
-        py.zip py.reversed py.isinstance py.hasattr py.getattr py.list_append py.list_pop py.dict_items py.dict_keys
-        py.dict_values py.is_integer op.not"""),
+        np.may_share_memory np.finfo np.iinfo arr.set_shape arr.transpose arr.swapaxes arr.squeeze arr.diagonal
+        arr.item arr.view py.len py.enumerate py.zip py.reversed py.isinstance py.hasattr py.getattr py.list_append
+        py.list_pop py.dict_items py.dict_keys py.dict_values py.is_integer op.not"""),
     # products
     (e.matmul, "np.matmul op.matmul"), (e.dot, "np.dot arr.dot"), (e.inner, "np.inner"), (e.outer, "np.outer np.kron"),
     (e.tensordot, "np.tensordot"), (e.einsum, "np.einsum"), (e.convolve, "np.convolve np.correlate"),
@@ -84,7 +85,8 @@ for _rule, _names in (
     (k.triangle_indices_from_cost, "np.triu_indices_from np.tril_indices_from np.diag_indices_from"),
     (k.sections_cost, "np.split np.array_split np.hsplit np.vsplit np.dsplit"), (k.unstack_cost, "np.unstack"),
     (k.stack_cost, """
-        np.concatenate np.stack np.vstack np.hstack np.dstack np.column_stack np.block np.select np.choose arr.choose"""),
+        np.concatenate np.stack np.vstack np.hstack np.dstack np.column_stack np.block np.select np.choose
+        arr.choose"""),
     (k.array_cost, "np.array np.asarray np.asanyarray np.require"), (k.astype_cost, "arr.astype"),
     (k.tolist_cost, "arr.tolist"), (k.fftfreq_cost, "np.fft.fftfreq np.fft.rfftfreq"),
     (k.fft_cost, """
