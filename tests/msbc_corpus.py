@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+
 from prebake.vm.lang.assembler import assemble
 from prebake.vm.lang.bytecode import Program
 from prebake.vm.lang.frontend import compile_function

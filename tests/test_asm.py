@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 import test_msbc_fuzz as fuzz
 from msbc_corpus import ALL_OPCODES, corpus
+from test_bytecode import CONSTANTS, make_program
+
 from prebake.vm.errors import AssemblyError, VerifyError
 from prebake.vm.lang.asm import disassemble, format_constant, quote
 from prebake.vm.lang.assembler import assemble
 from prebake.vm.lang.bytecode import Instruction, Position, Program
 from prebake.vm.lang.opcodes import TABLE, Op
-from test_bytecode import CONSTANTS, make_program
 
 
 def test_corpus_reads_back_to_the_same_bytes():

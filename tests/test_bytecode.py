@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from msbc_corpus import corpus
+
 from prebake.vm import dtypes
 from prebake.vm.errors import VerifyError
 from prebake.vm.lang import codec

@@ -10,6 +10,7 @@ import types
 import numpy as np
 import pytest
 from msbc_corpus import FUNCTIONS, corpus
+
 from prebake.templates import registry
 from prebake.vm.errors import LimitError, MemoryLimitError, PrebakeError, StepLimitError
 from prebake.vm.lang.assembler import assemble

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from msbc_corpus import corpus
+
 from prebake.vm.errors import VerifyError
 from prebake.vm.lang.assembler import assemble
 from prebake.vm.lang.bytecode import UNBOUND, Capture, Instruction, Param, Position, Program

@@ -227,6 +227,8 @@ def tensordot(args: Sequence[Any]) -> Cost:
     if isinstance(axes, (int, np.integer)) and 0 <= axes <= min(len(a), len(b)):
         inner = math.prod(a[len(a) - axes:])
         return _product((), math.prod(a[:len(a) - axes]), inner, math.prod(b[axes:]), args[:2])
+    if isinstance(axes, (int, np.integer)):  # a list of axes is made first
+        return Cost(abs(int(axes)) * 64, abs(int(axes)) * 100)
     try:
         left, right = [[side] if isinstance(side, int) else list(side) for side in axes]
         inner = math.prod([a[axis] for axis in left])
