@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from .body import NestBody, truth
-from .extents import Expr, const, emax, floordiv
+from .extents import Expr, compare, const, emax, floordiv, select
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elementwise, given
-from .rules_view import expand_dims, ravel, shape_arg
+from .rules_view import expand_dims, is_contiguous, permute, ravel, shape_arg
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
 from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, python_int
@@ -20,8 +20,10 @@ def _order(order: Value, allowed: tuple[str, ...] = ("C", "K", "A")) -> None:
         raise PlanRefused("an array in an order other than C", kind="order")
 
 
-def filled(t: Typer, shape: tuple[Expr, ...], dtype: str, value: Value) -> Arr:
-    """A fresh array of one value."""
+def filled(t: Typer, shape: tuple[Expr, ...], dtype: str, value: Value, axes: tuple[int, ...] = ()) -> Arr:
+    """A fresh array of one value. axes: the order in which memory holds the axes (C order when not given)."""
+    if axes and axes != tuple(range(len(shape))):
+        return permute(filled(t, tuple(shape[i] for i in axes), dtype, value), tuple(map(axes.index, range(len(shape)))))
     out = t.new_temp(shape, dtype)
     check_weak(value, dtype)
     if not shape:
@@ -46,22 +48,37 @@ def _constant_array(name: str, value: int) -> None:
     def create_like(t: Typer, a: Value, dtype: Value = NONE, order: Value = NONE, subok: Value = NONE,
                     shape: Value = NONE) -> Value:
         arr = as_array(t, a)
-        _like_order(t, arr, order)
+        axes = like_axes(t, arr, order, shape)
         extents = shape_arg(t, shape) if given(shape) else arr.shape
-        return filled(t, extents, _dtype(t, dtype, arr.dtype), python_int(const(value)))
+        return filled(t, extents, _dtype(t, dtype, arr.dtype), python_int(const(value)), axes)
 
     rule(f"np.{name}")(create)
     rule(f"np.{name}_like")(create_like)
 
 
-def _like_order(t: Typer, arr: Arr, order: Value) -> None:
-    """`order='K'` follows the prototype's layout: planned where that is C order."""
-    from .rules_view import is_contiguous
-    if given(order) and isinstance(order, Static) and order.value == "C":
-        return
-    _order(order)
-    if not is_contiguous(t, arr.view):
-        raise PlanRefused("a result in the layout of an array that is not C-ordered", kind="order")
+def like_axes(t: Typer, arr: Arr, order: Value, shape: Value = NONE) -> tuple[int, ...]:
+    """The axes in the order of memory that `order=` asks for: 'K' follows the prototype, largest stride first."""
+    name = order.value if isinstance(order, Static) and given(order) else "K"
+    natural = tuple(range(arr.ndim))
+    if name == "F":
+        return natural[::-1]
+    if name == "C" or arr.ndim < 2 or is_contiguous(t, arr.view):
+        return natural
+    if name not in ("K", "A") or given(shape):
+        raise PlanRefused("a result in this order", kind="order")
+    strides = []
+    for stride in map(t.facts.norm, arr.view.strides):
+        known = t.facts.is_less_equal(0, stride)
+        strides.append(stride if known else -stride if known is False else select(compare("lt", stride, 0), -stride, stride))
+    axes: list[int] = []
+    for axis in natural:
+        at = len(axes)
+        while at and not t.facts.ask_less_equal(strides[axis], strides[axes[at - 1]]):
+            at -= 1
+        axes.insert(at, axis)
+    if name == "A" and tuple(axes) != natural[::-1]:
+        return natural
+    return tuple(axes)
 
 
 _constant_array("zeros", 0)
@@ -82,8 +99,8 @@ def full(t: Typer, shape: Value, fill_value: Value, dtype: Value = NONE, order: 
 def full_like(t: Typer, a: Value, fill_value: Value, dtype: Value = NONE, order: Value = NONE, subok: Value = NONE,
               shape: Value = NONE) -> Value:
     arr = as_array(t, a)
-    _like_order(t, arr, order)
-    return filled(t, shape_arg(t, shape) if given(shape) else arr.shape, _dtype(t, dtype, arr.dtype), fill_value)
+    axes = like_axes(t, arr, order, shape)
+    return filled(t, shape_arg(t, shape) if given(shape) else arr.shape, _dtype(t, dtype, arr.dtype), fill_value, axes)
 
 
 def indexed(t: Typer, shape: tuple[Expr, ...], dtype: str, value: Callable[[Any, list[Any]], Any]) -> Arr:
@@ -209,13 +226,31 @@ def diag(t: Typer, v: Value, k: Value = NONE) -> Value:
     return out
 
 
-@rule("np.copy", "arr.copy", "np.ascontiguousarray")
-def copy(t: Typer, a: Value, *rest: Value) -> Value:
+@rule("np.copy")
+def np_copy(t: Typer, a: Value, order: Value = NONE, subok: Value = NONE) -> Value:
     arr = as_array(t, a)
-    for v in rest:
-        if given(v) and isinstance(v, Static) and v.value in ("K", "A", "F"):
-            _like_order(t, arr, v)
-    return t.copy(arr)
+    return copy_in(t, arr, like_axes(t, arr, order))
+
+
+@rule("arr.copy")
+def copy(t: Typer, a: Value, order: Value = NONE) -> Value:
+    arr = as_array(t, a)
+    return copy_in(t, arr, like_axes(t, arr, order if given(order) else Static("C")))
+
+
+@rule("np.ascontiguousarray")
+def ascontiguousarray(t: Typer, a: Value, dtype: Value = NONE) -> Value:
+    arr = as_array(t, a)
+    if given(dtype) and t.numpy_dtype(dtype) != arr.dtype:
+        return _astype(t, arr, t.numpy_dtype(dtype))
+    return arr if arr.ndim and is_contiguous(t, arr.view) else t.copy(arr)
+
+
+def copy_in(t: Typer, arr: Arr, axes: tuple[int, ...]) -> Arr:
+    """A fresh copy whose memory holds the axes in this order."""
+    if axes == tuple(range(arr.ndim)):
+        return t.copy(arr)
+    return permute(t.copy(permute(arr, axes)), tuple(map(axes.index, range(arr.ndim))))
 
 
 @rule("np.array")
@@ -223,10 +258,10 @@ def array(t: Typer, obj: Value, dtype: Value = NONE, copy_: Value = NONE, order:
           ndmin: Value = NONE) -> Value:
     if given(ndmin) and t.known_int(ndmin):
         raise PlanRefused("np.array with ndmin=", kind="kernel:np.array")
-    _order(order)
     if isinstance(obj, Arr):
-        _like_order(t, obj, order)
-        return t.copy(obj) if not given(dtype) else _astype(t, obj, t.numpy_dtype(dtype))
+        if given(dtype) and t.numpy_dtype(dtype) != obj.dtype:
+            return _astype(t, obj, t.numpy_dtype(dtype))
+        return copy_in(t, obj, like_axes(t, obj, order))
     if isinstance(obj, Num):
         return filled(t, (), _dtype(t, dtype, obj.dtype), obj)
     return array_of(t, obj, t.numpy_dtype(dtype) if given(dtype) else None)
