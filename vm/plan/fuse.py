@@ -152,7 +152,7 @@ class _Fuser:
             self._count(graph)
             self._steal(source, at, key, way.node, None if is_same else axes)
             return True
-        is_cheap = _is_cheap(producer, way.node, is_full)
+        is_cheap = _is_cheap(producer, way.node, is_full) and not _writes_its_input(producer)
         if not (is_cheap or is_same) or not self._may_move(producer, source, at, graph, is_same):
             return False
         if is_cheap:
@@ -410,6 +410,12 @@ def _is_cheap(producer: Graph, root: Node, is_full: bool) -> bool:
         elif item.view is not None and any(s.terms or s.const for s in item.view.strides):
             n_loads += 1
     return n_loads <= 2
+
+
+def _writes_its_input(producer: Graph) -> bool:
+    """Whether the producer changes what it reads, so that its values cannot be computed again."""
+    written = {way.out.view.buffer for way in producer.outs}
+    return any(node.item.view is not None and node.item.view.buffer in written for node in producer.inputs.values())
 
 
 def _is_in_place(producer: Graph, graph: Graph, out: NestOut) -> bool:

@@ -6,6 +6,9 @@ in `bind`. Temporaries are offsets into the arena (`memory.py`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..errors import InternalError
 from .code import (
     ARENA,
@@ -428,7 +431,7 @@ def _written(step: Step) -> list[View]:
     return []
 
 
-_LOWER = {
+_LOWER: dict[type, Callable[[Any, Any], None]] = {
     Nest: _Lowering._nest, Contract: _Lowering._contract, ScalarOpStep: _Lowering._scalar_op, LoadStep: _Lowering._load,
     StoreStep: _Lowering._store, SetStep: _Lowering._set, TrapStep: _Lowering._trap, AllocStep: _Lowering._alloc,
     ForStep: _Lowering._for, WhileStep: _Lowering._while, IfStep: _Lowering._if, BreakStep: _Lowering._break,

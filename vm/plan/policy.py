@@ -67,7 +67,7 @@ class ShapePolicy:
     def example(self, extent: Expr) -> str:
         """The value of an extent for the call that the plan was made for, as text."""
         try:
-            return str(extent.evaluate(self.plan.sample))
+            return str(extent.evaluate(lambda atom: self.plan.sample[str(atom.name)]))
         except KeyError:
             return repr(extent)
 
