@@ -225,6 +225,19 @@ def test_overlapping_store_waits_for_its_right_side(form: str) -> None:
     assert any(out.view.buffer.kind == "temp" for out in outs)
 
 
+def test_what_an_update_read_is_not_what_it_left() -> None:
+    """The nest that updates x reads the old x; a nest that joins it reads the new one."""
+    b = Builder()
+    x = b.arg("x", [None], writable=True)
+    t = b.unary("exp", x)
+    b.store(x, b.binary("add", t, x))
+    z = b.binary("mul", t, x)
+    b.give(t, z)
+    plan = compare(b, {"x.shape[0]": 5})
+    (nest,) = plan.steps
+    assert isinstance(nest, Nest) and len(nest.outs) == 3
+
+
 def test_a_read_before_a_store_stays_before_it() -> None:
     b = Builder()
     x = b.arg("x", [None], writable=True)

@@ -257,14 +257,20 @@ class _Fuser:
         if key in graph.inputs:
             graph.replace_input(key, root.real())
         graph.take(producer)
-        graph.outs = producer.outs + graph.outs
         graph.reduces = graph.reduces or producer.reduces
         self.gone.add(source)
         region.move_accesses(buffers, outs, source, at)
+        kept = []
         for buffer, way in outs.items():
             region.reads.get(buffer, set()).discard(at)
-            if buffer in self.made:
-                self.made[buffer] = (at, way)
+            if region.reads.get(buffer) or not self.usage.is_local(buffer, region):
+                kept.append(way)
+                if buffer in self.made:
+                    self.made[buffer] = (at, way)
+            else:
+                region.drop(buffer)
+                self.made.pop(buffer, None)
+        graph.outs = kept + graph.outs
 
     def _join_reductions(self, at: int, graph: Graph) -> None:
         """Put a reduction beside an earlier one over the same space that reads the same array."""
