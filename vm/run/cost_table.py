@@ -39,7 +39,7 @@ for _factor, _names in (
         np.ediff1d np.gradient np.nancumsum np.nancumprod arr.sum arr.prod arr.max arr.min arr.mean arr.var arr.std
         arr.any arr.all arr.argmax arr.argmin arr.cumsum arr.cumprod arr.trace np.cross np.vecdot np.vdot np.where
         np.take_along_axis np.put np.put_along_axis np.putmask np.place np.copyto np.compress
-        np.extract np.unravel_index np.ravel_multi_index arr.put arr.compress arr.fill np.tril np.triu
+        np.extract np.unravel_index np.ravel_multi_index arr.put arr.compress arr.fill
         np.copy np.ascontiguousarray np.asfortranarray np.append np.insert np.delete np.roll np.trim_zeros arr.copy
         arr.reshape arr.ravel arr.flatten np.reshape np.ravel np.fft.fftshift np.fft.ifftshift np.linalg.vector_norm
         np.fill_diagonal"""),
@@ -77,7 +77,8 @@ for _rule, _names in (
     (k.like_cost(1, 4), "np.zeros_like np.ones_like np.empty_like"), (k.like_cost(2, 5), "np.full_like"),
     (k.arange_cost, "np.arange"), (k.linspace_cost(5), "np.linspace np.geomspace"), (k.linspace_cost(6), "np.logspace"),
     (k.square_cost(1, 3), "np.eye np.tri"), (k.square_cost(-1, 1), "np.identity"), (k.diag_cost, "np.diag"),
-    (k.diagflat_cost, "np.diagflat"), (k.meshgrid_cost, "np.meshgrid"), (k.grid_cost, "np.mgrid np.ogrid np.r_ np.c_"),
+    (k.diagflat_cost, "np.diagflat"), (k.triangle_cost, "np.tril np.triu"), (k.meshgrid_cost, "np.meshgrid"),
+    (k.grid_cost, "np.mgrid np.ogrid np.r_ np.c_"),
     (k.indices_cost, "np.indices"), (k.vander_cost, "np.vander"), (k.pad_cost, "np.pad"),
     (k.repeat_cost, "np.repeat arr.repeat"), (k.tile_cost, "np.tile"), (k.resize_cost, "np.resize"),
     (k.window_cost, "np.hanning np.hamming np.blackman np.bartlett np.kaiser"),

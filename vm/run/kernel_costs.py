@@ -145,6 +145,13 @@ def diagflat_cost(args: Sequence[Any]) -> Cost:
     return Cost(n * n * extent.item_bytes, n * n)
 
 
+def triangle_cost(args: Sequence[Any]) -> Cost:
+    """tril, triu: a vector becomes a square."""
+    cost, shape = elementwise(args[:1], 8), shape_of(args[0])
+    n = shape[-1] ** 2 if len(shape) == 1 else math.prod(shape[-2:])
+    return Cost(max(cost.size_bytes, n * 8) + n, cost.work + n * 8)
+
+
 def meshgrid_cost(args: Sequence[Any]) -> Cost:
     axes = args[0] if args and isinstance(args[0], CONTAINERS) else ()
     sizes = [max(extent_of((axis,)).elements, 0) for axis in axes[:64]]
