@@ -40,7 +40,8 @@ from ..vm.plan.code import (
     Trap,
     While,
 )
-from .codegen_nest import C_TYPES, NestFunction, cast, literal, load, print_nest, split_nest, store
+from .c_text import C_TYPES, cast, literal, load, store
+from .codegen_nest import NestFunction, print_nest, split_nest
 from .known import Known, assigned, entry_known
 
 _MEMBER = {"i64": "i", "i32": "i", "bool": "i", "f32": "f", "f64": "d", "ptr": "p"}

@@ -12,8 +12,9 @@ from plan_build import Builder, arrays_for, spread
 from plan_eval import StepEvaluator
 from plan_models import mlp, row_softmax, transformer_layer
 from plan_random import random_plan
+
+from prebake.pgo.c_text import literal
 from prebake.pgo.codegen import Kernel, bucket_text, kernel_name
-from prebake.pgo.codegen_nest import literal
 from prebake.pgo.drive import Driver, GuardFailed, Trapped, find_kernel
 from prebake.vm.errors import PlanError
 from prebake.vm.plan.extents import compare, const, emin, floordiv, register
