@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..lang.bytecode import UNBOUND
 from .body import set_all
 from .emitting import Emitting
 from .extents import Expr, compare, const
 from .planner_errors import PlanRefused
+from .signature import NUMPY_DTYPES
 from .steps import Literal, Operand, ScalarReg, Step
-from .values import Arr, Lazy, Num, Seq, Static, Value
+from .typer_state import Retry
+from .values import COMPUTE, Arr, Lazy, Num, Seq, Static, Value
 
+_WIDE_LIMIT = 2**60
+_COUNTER_STEP = 256
 _CELL_LIMIT = 2**31  # a Python int that control flow assigns stays inside, or the interpreter takes over
 
 
@@ -25,6 +31,12 @@ class Cells(Emitting):
         if is_same(a, b):
             return a
         if isinstance(a, Num) and isinstance(b, Num):
+            if not is_same_type(a, b) and join_types(a, b) is None:
+                for loop in reversed(self.loops):
+                    entry = loop.entry.get(reg)
+                    if isinstance(entry, Num) and (loop.cells.get(reg) is a or loop.cells.get(reg) is b):
+                        other = b if loop.cells[reg] is a else a
+                        raise Retry(reg, "type", join_types(entry, other), other)
             cell = self._scalar_cell(a, f"r{reg}", b)
             for value, steps in ((a, steps_a), (b, steps_b)):
                 steps_before, self.steps = self.steps, steps
@@ -65,22 +77,38 @@ class Cells(Emitting):
 
     def _scalar_cell(self, value: Num, name: str, other: Num | None = None) -> Num:
         """A register that holds values like `value` (and `other`)."""
-        if other is not None and (value.python != other.python or value.dtype != other.dtype):
-            raise PlanRefused("a scalar has different types on two paths", kind="merge")
+        joined = None
+        if other is not None and not is_same_type(value, other):
+            joined = join_types(value, other)
+            if joined is None:
+                raise PlanRefused("a scalar has different types on two paths", kind="merge")
+        if joined is not None:
+            return self._joined_cell(joined, name)
         reg = ScalarReg(value.native, name)
         if reg.dtype == "i64":
-            lo, hi = (-_CELL_LIMIT, _CELL_LIMIT) if value.python == "int" else (None, None)
+            limit = _WIDE_LIMIT if self.wide_counters else _CELL_LIMIT
+            lo, hi = (-limit, limit) if value.python == "int" else (None, None)
             bounds = [v.operand.bounds() for v in (value, other) if v is not None and isinstance(v.operand, Expr)]
             if other is not None and len(bounds) == 2 and lo is not None and hi is not None:
                 lo = int(max(lo, min(b[0] for b in bounds)))
                 hi = int(min(hi, max(b[1] for b in bounds)))
             reg.expr = self.facts.new_register(name, lo, hi)
-        return Num(reg.expr if reg.expr is not None else reg, value.dtype, value.python, cell=reg)
+        return Num(reg.expr if reg.expr is not None else reg, value.dtype, value.python, cell=reg, maybe=value.maybe)
+
+    def _joined_cell(self, joined: tuple[str, str], name: str) -> Num:
+        dtype, maybe = joined
+        reg = ScalarReg(COMPUTE[dtype], name)
+        if reg.dtype == "i64":
+            reg.expr = self.facts.new_register(name)
+        return Num(reg.expr if reg.expr is not None else reg, dtype, "", cell=reg, maybe=maybe)
 
     def _guard_cell(self, cell: Num, value: Num) -> None:
         """A Python int in a cell must not pass 64 bits unseen: outside the cell's bounds the interpreter takes over."""
         if value.python == "int" and isinstance(value.operand, Expr) and isinstance(cell.operand, Expr):
             lo, hi = cell.operand.bounds()
+            change = value.operand - cell.operand
+            if self.wide_counters and change.value is not None and abs(change.value) <= _COUNTER_STEP:
+                return  # more than a month of trips, a nanosecond each, to reach the limit
             if self.facts.lower_bound(value.operand - int(lo)) < 0 or self.facts.lower_bound(
                     const(int(hi)) - value.operand) < 0:
                 self.facts.check_int(value.operand)
@@ -90,6 +118,36 @@ class Cells(Emitting):
     def _operand_as(self, value: Num, cell: Num) -> Operand:
         body = self.scalar_body()
         return body.cast(self.scalar_slot(body, value), cell.native)  # type: ignore[no-any-return]
+
+
+def is_same_type(a: Num, b: Num) -> bool:
+    """Whether two scalars have one type."""
+    return a.python == b.python and a.dtype == b.dtype and a.maybe == b.maybe
+
+
+def join_types(a: Num, b: Num) -> tuple[str, str] | None:
+    """(dtype, Python type) of a NumPy scalar that is a Python one on some paths, with the same value; None: no such."""
+    if a.python and b.python:
+        return None
+    if not a.python and not b.python:
+        return (a.dtype, a.maybe or b.maybe) if a.dtype == b.dtype and (a.maybe == b.maybe or not (a.maybe and b.maybe)) else None
+    number, python = (b, a) if a.python else (a, b)
+    if python.python == "bool" or (number.maybe and number.maybe != python.python):
+        return None
+    dtype = number.dtype
+    if python.python == "float" and dtype == "f64":
+        return dtype, "float"
+    if not python.is_constant:
+        return None
+    value = python.constant
+    if python.python == "float" and dtype == "f32" and float(np.float32(value)) == value:
+        return dtype, "float"
+    if python.python == "int" and dtype[0] in "iu":
+        info = np.iinfo(NUMPY_DTYPES[dtype])
+        return (dtype, "int") if info.min <= value <= info.max else None
+    if python.python == "int" and dtype[0] == "f" and abs(value) <= 2**24:
+        return dtype, "int"
+    return None
 
 
 def cell_reg(cell: Value) -> ScalarReg:
@@ -103,7 +161,7 @@ def is_same(a: Value, b: Value) -> bool:
     if a is b:
         return True
     if isinstance(a, Num) and isinstance(b, Num):
-        if a.python != b.python or a.dtype != b.dtype:
+        if not is_same_type(a, b):
             return False
         if isinstance(a.operand, Literal) and isinstance(b.operand, Literal):
             return repr(a.operand.value) == repr(b.operand.value)

@@ -7,16 +7,17 @@ then peeled off).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ..lang.bytecode import UNBOUND
 from ..lang.opcodes import Op
 from .body import set_all
-from .cells import Cells, cell_reg, is_same
+from .cells import Cells, cell_reg, is_same, is_same_type, join_types
 from .extents import Expr, compare, const
 from .liveness import bits
 from .planner_errors import PlanRefused
-from .steps import BreakStep, ContinueStep, ForStep, IfStep, Operand, ScalarReg, Step, WhileStep
+from .steps import BreakStep, ContinueStep, ForStep, IfStep, Operand, ScalarReg, Step, WhileStep, walk
 from .typer_state import Loop, NeedRuntimeLoop, NeedUnroll, Retry
 from .values import Arr, Num, Range, Seq, Static, python_int
 
@@ -145,7 +146,8 @@ class Loops(Cells):
         return self._try_types(pc, lambda loop: self._for(pc, seq, start, stop, step, up, empty is False, loop))
 
     def _try_types(self, pc: int, attempt: Callable[[Loop], str]) -> str:
-        """Type the loop until its cells fit what the body leaves in them."""
+        """Type the loop until its cells fit what the body leaves in them: a scalar's cell may hold both of two types;
+        where that is not enough, the first trip is peeled off."""
         exit_pc = self.code[pc].args[-1]
         assigned = 0
         for i in range(pc, exit_pc):
@@ -154,10 +156,11 @@ class Loops(Cells):
         own = 0 if ins.op == Op.LOOP_WHILE else 1 << ins.args[0]  # the head writes the loop variable in each trip
         carried = tuple(bits(assigned & (self.live[pc + 1] & ~own | self.live[exit_pc])))
         array_cells: set[int] = set()
+        joined: dict[int, tuple[str, str]] = {}
         peel = False
-        for _ in range(2 + len(carried)):
+        for _ in range(2 + 2 * len(carried)):
             saved = self._save()
-            loop = Loop(False, exit_pc, carried, array_cells=array_cells)
+            loop = Loop(False, exit_pc, carried, array_cells=array_cells, joined=joined)
             loop.runtime_ifs = 0
             try:
                 return attempt(loop) if not peel else self._peeled(pc, attempt, loop)
@@ -165,11 +168,30 @@ class Loops(Cells):
                 self._restore(saved)
                 if retry.why == "array" and retry.reg not in array_cells:
                     array_cells.add(retry.reg)
-                elif retry.why == "type" and not peel:
-                    peel = True
+                elif (retry.why == "type" and retry.joined is not None and not peel
+                      and joined.get(retry.reg) != retry.joined):
+                    joined[retry.reg] = retry.joined
                 else:
-                    raise PlanRefused("a value changes its type in a loop", kind="loop-type") from None
+                    self._retry_outside(retry)
+                    if retry.why != "type" or peel:
+                        raise PlanRefused("a value changes its type in a loop", kind="loop-type") from None
+                    peel = True
+            except PlanRefused as refused:
+                if refused.kind != "two-types" or peel:
+                    raise
+                self._restore(saved)
+                joined = {}
+                peel = True
         raise PlanRefused("the types of a loop do not settle", kind="loop-type")
+
+    def _retry_outside(self, retry: Retry) -> None:
+        """A cell of an enclosing loop that may hold both types, where its own entry value allows that."""
+        for loop in reversed(self.loops):
+            entry = loop.entry.get(retry.reg)
+            if isinstance(entry, Num) and isinstance(retry.value, Num) and retry.reg not in loop.joined:
+                joined = join_types(entry, retry.value)
+                if joined is not None:
+                    raise Retry(retry.reg, "type", joined, retry.value)
 
     def _peeled(self, pc: int, attempt: Callable[[Loop], str], loop: Loop) -> str:
         self._peel_first = True
@@ -215,7 +237,8 @@ class Loops(Cells):
 
     def _while(self, pc: int, loop: Loop) -> str:
         if self._peel_first:
-            raise PlanRefused("a value changes its type in a while loop", kind="loop-type")
+            self._peel_first = False
+            return self._peeled_while(pc, loop)
         end = self.code[pc].args[-1] - 1
         pre = self._enter(loop)
         outer, self.steps = self.steps, []
@@ -226,6 +249,27 @@ class Loops(Cells):
         self.steps.extend(pre)
         self.steps.append(WhileStep(inner))
         return self._after(loop)
+
+    def _peeled_while(self, pc: int, loop: Loop) -> str:
+        """The first trip by itself, then the loop: both in a region of one trip, which every way out leaves.
+
+        What is read after the loop lives in cells of the region: there its types must agree.
+        """
+        exit_pc = self.code[pc].args[-1]
+        after = tuple(reg for reg in loop.carried if self.live[exit_pc] >> reg & 1)
+        region = Loop(False, exit_pc, after)
+        outer, self.steps = self.steps, []
+        self.loops.append(region)
+        self.depth += 1
+        if self.run_block(pc + 1, exit_pc - 1) != "fall" or any(
+                isinstance(step, ContinueStep) for step in walk(self.steps)):
+            raise PlanRefused("the first trip leaves a loop whose types change", kind="loop-type")
+        self._while(pc, loop)
+        self._write_back(region)
+        self.steps.append(BreakStep())
+        inner, self.steps = self.steps, outer
+        self.steps.append(WhileStep(inner))
+        return self._after(region)
 
     def _finish_trip(self, loop: Loop, signal: str) -> None:
         if signal == "fall":
@@ -239,6 +283,8 @@ class Loops(Cells):
         for reg in loop.carried:
             cell = loop.cells.get(reg)
             self.regs[reg] = cell if cell is not None else None
+            if reg in loop.joined and loop.runs and reg not in loop.unsure | loop.kept and isinstance(cell, Num):
+                self.regs[reg] = replace(cell, maybe="")  # the last trip left a NumPy scalar
             if reg in loop.array_cells and isinstance(cell, Arr) and loop.runs and reg not in loop.kept:
                 self.read_only.discard(cell.view.buffer)  # every way out of the loop left a fresh array in it
         return "fall"
@@ -255,10 +301,14 @@ class Loops(Cells):
             if not body_live >> reg & 1 and loop.late:
                 continue  # written before it is read in every trip, and there is one
             if isinstance(value, Num):
-                cell = self._scalar_cell(value, f"r{reg}")
+                if reg in loop.joined:
+                    cell = self._joined_cell(loop.joined[reg], f"r{reg}")
+                else:
+                    cell = self._scalar_cell(value, f"r{reg}")
                 self._guard_cell(cell, value)
                 pairs.append((cell_reg(cell), self._operand_as(value, cell)))
                 self.regs[reg] = loop.cells[reg] = cell
+                loop.entry[reg] = value
             elif isinstance(value, Arr) and reg in loop.array_cells:
                 array = self.new_temp(value.shape, value.dtype)
                 self._copy_into(array, value)
@@ -290,8 +340,14 @@ class Loops(Cells):
                 loop.kept.add(reg)
                 continue
             if isinstance(cell, Num) and isinstance(value, Num):
-                if cell.python != value.python or cell.dtype != value.dtype:
-                    raise Retry(reg, "type")
+                if reg in loop.joined:
+                    if join_types(cell, value) != loop.joined[reg]:
+                        raise Retry(reg, "type", join_types(cell, value), value)
+                    if value.maybe or value.python:
+                        loop.unsure.add(reg)
+                elif not is_same_type(cell, value):
+                    entry = loop.entry.get(reg)
+                    raise Retry(reg, "type", join_types(entry, value) if isinstance(entry, Num) else None, value)
                 self._guard_cell(cell, value)
                 pairs.append((cell_reg(cell), self._operand_as(value, cell)))
             elif isinstance(cell, Arr) and isinstance(value, Arr):

@@ -37,7 +37,7 @@ def _cell_like(typer: Any, values: list[Value]) -> Value:
     first = values[0]
     if all(isinstance(v, Num) for v in values):
         nums: list[Any] = values
-        if any(v.python != first.python or v.dtype != first.dtype for v in nums):  # type: ignore[union-attr]
+        if any(v.python != first.python or v.dtype != first.dtype or v.maybe for v in nums):  # type: ignore[union-attr]
             raise PlanRefused("returns of different types", kind="return-type")
         if all(v.is_constant for v in nums) and len({repr(v.constant) for v in nums}) == 1:
             return first
@@ -87,6 +87,8 @@ class _Tree:
         if isinstance(value, Arr):
             return self._array(value)
         if isinstance(value, Num):
+            if value.maybe:
+                raise PlanRefused("a scalar that is NumPy's on one path and Python's on another is returned", kind="two-types")
             if value.row >= 0 and value.python == "":
                 return Result("arg", row=value.row)
             return Result("scalar", operand=value.operand, dtype=value.dtype, python=value.python)

@@ -25,7 +25,7 @@ def filled(t: Typer, shape: tuple[Expr, ...], dtype: str, value: Value, axes: tu
     if axes and axes != tuple(range(len(shape))):
         return permute(filled(t, tuple(shape[i] for i in axes), dtype, value), tuple(map(axes.index, range(len(shape)))))
     out = t.new_temp(shape, dtype)
-    check_weak(value, dtype)
+    check_weak(t, value, dtype)
     if not shape:
         t.write_view(out, value)
         return out
@@ -90,7 +90,7 @@ _constant_array("empty", 0)
 @rule("np.full")
 def full(t: Typer, shape: Value, fill_value: Value, dtype: Value = NONE, order: Value = NONE) -> Value:
     _order(order)
-    if not isinstance(fill_value, (Arr, Num)):
+    if not isinstance(fill_value, (Arr, Num)) or (isinstance(fill_value, Num) and fill_value.maybe):
         raise PlanRefused("np.full of a sequence", kind="array-like")
     return filled(t, shape_arg(t, shape), _dtype(t, dtype, fill_value.dtype), fill_value)
 
@@ -288,14 +288,14 @@ def array_of(t: Typer, obj: Value, dtype: str | None) -> Arr:
     parts: list[Value] = [array_of(t, v, dtype) if t.is_sequence(v) else v for v in items]
     if not all(isinstance(v, (Arr, Num)) for v in parts):
         raise PlanRefused("an array of values that are no numbers", kind="array-like")
-    name = dtype or common_dtype([Num(v.operand, v.dtype) if isinstance(v, Num) else v for v in parts])  # type: ignore[list-item]
+    name = dtype or common_dtype(t, [Num(v.operand, v.dtype) if isinstance(v, Num) else v for v in parts])  # type: ignore[list-item]
     shapes = [v.shape if isinstance(v, Arr) else () for v in parts]
     for s in shapes[1:]:
         if len(s) != len(shapes[0]) or not all(t.facts.ask_equal(x, y) for x, y in zip(s, shapes[0], strict=True)):
             raise PlanRefused("an array of ragged parts", kind="shape-error")
     out = t.new_temp((const(len(parts)), *shapes[0]), name)
     for i, part in enumerate(parts):
-        check_weak(part, name)
+        check_weak(t, part, name)
         v = out.view
         t.write_view(Arr(View(v.buffer, v.dtype, v.shape[1:], v.strides[1:], v.strides[0] * i)), part)
     return out
@@ -329,7 +329,7 @@ def join(t: Typer, parts: list[Arr], axis: int) -> Arr:
     for p in parts:
         total = total + p.shape[axis]
     shape = (*first.shape[:axis], total, *first.shape[axis + 1:])
-    out = t.new_temp(shape, common_dtype(list(parts)))
+    out = t.new_temp(shape, common_dtype(t, list(parts)))
     at = const(0)
     for p in parts:
         v = out.view
@@ -515,7 +515,7 @@ def _cast_call(name: str) -> None:
         memory = {"bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
                   "uint16": "u16", "uint32": "u32", "float32": "f32", "float64": "f64", "longlong": "i64"}[name]
         if isinstance(value, Num) and value.python == "int":
-            check_weak(value, memory)
+            check_weak(t, value, memory)
         if not isinstance(value, (Num, Arr)):
             raise PlanRefused(f"np.{name} of a sequence", kind="array-like")
         if memory == "bool":

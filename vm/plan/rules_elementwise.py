@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .body import NestBody, result_dtype, truth, wrap
-from .extents import Expr
+from .extents import Expr, compare
 from .planner_errors import PlanRefused
 from .python_arithmetic import python_binary, python_compare, python_negative
 from .signature import DTYPE_NAMES, NUMPY_DTYPES
@@ -37,6 +37,7 @@ DIRECT = {
 _ON_BOOL = {"add": "or", "multiply": "and", "absolute": "mov", "positive": "mov", "invert": "not", "square": "and"}
 _LOGICAL = ("logical_not", "logical_and", "logical_or", "logical_xor")
 _INTEGER_ROUNDING = ("floor", "ceil", "trunc", "rint")
+_COMPARING = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _PYTHON_TYPES = {"int": int, "float": float}
 
 
@@ -63,14 +64,17 @@ def weak_dtype(value: Value) -> object:
     raise PlanRefused("a value that is neither array nor scalar is computed with", kind="operand")
 
 
-def check_weak(value: Value, dtype: str) -> None:
-    """A Python int that meets a small integer dtype must fit it (NumPy raises OverflowError)."""
+def check_weak(t: Typer, value: Value, dtype: str) -> None:
+    """A Python int that meets a small integer dtype must fit it: NumPy raises OverflowError."""
     if isinstance(value, Num) and value.python == "int" and dtype[0] in "iu":
         info = np.iinfo(NUMPY_DTYPES[dtype])
         assert isinstance(value.operand, Expr)
         lo, hi = value.operand.bounds()
-        if dtype != "i64" and (lo < info.min or hi > info.max):
-            raise PlanRefused("a Python int may not fit the array's dtype", kind="int-range")
+        if dtype == "i64" or (lo >= info.min and hi <= info.max):
+            return
+        if value.operand.value is not None or hi < info.min or lo > info.max:
+            raise PlanRefused("a Python int does not fit the array's dtype", kind="int-range")
+        t.trap("OVERFLOW", compare("lt", value.operand, int(info.min)) + compare("lt", int(info.max), value.operand))
 
 
 Expression = Callable[[Any, list[Any]], Any]
@@ -134,11 +138,16 @@ def _selected_alike(t: Typer, operands: list[Value], arrays: list[Arr], dtype: s
 
 def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: Value | None = None) -> Value:
     """A ufunc call with NumPy's promotion."""
+    if any(isinstance(v, Num) and v.maybe for v in operands):
+        require_one_type(name, operands)
     if all(isinstance(v, Num) and v.python for v in operands):  # np.exp(2.0): float64 scalars
         operands = [as_numpy(t, v) for v in operands]  # type: ignore[arg-type]
     dtypes = resolve_dtypes(name, tuple(map(weak_dtype, operands)))
+    if name in _COMPARING and dtypes[0][0] in "iu":  # a Python int outside the dtype is compared by its value
+        operands = [Num(v.operand, "i64") if isinstance(v, Num) and v.python == "int" else v for v in operands]
+        dtypes = resolve_dtypes(name, tuple(map(weak_dtype, operands)))
     for value, dtype in zip(operands, dtypes, strict=False):
-        check_weak(value, dtype)
+        check_weak(t, value, dtype)
     if name == "power" and dtypes[0][0] in "iu":
         exponent = operands[1]
         if not (isinstance(exponent, Num) and exponent.is_constant and exponent.constant >= 0):
@@ -150,6 +159,18 @@ def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: 
     if isinstance(out, Static) and out.value is None and where is None:
         return value
     return into_out(t, value, out, where)
+
+
+def require_one_type(name: str, operands: list[Value]) -> None:
+    """Refuse a ufunc whose loop depends on whether a scalar of two types is NumPy's or Python's."""
+    def as_python(value: Value) -> object:
+        return _PYTHON_TYPES[value.maybe] if isinstance(value, Num) and value.maybe else weak_dtype(value)
+
+    weak = [as_python(v) for v in operands]
+    if all(isinstance(w, type) for w in weak):  # NumPy makes arrays of them
+        weak = [np.dtype(np.float64 if w is float else np.int64) for w in weak]  # type: ignore[misc]
+    if resolve_dtypes(name, tuple(map(weak_dtype, operands))) != resolve_dtypes(name, tuple(weak)):
+        raise PlanRefused("a scalar that is NumPy's on one path and Python's on another decides a dtype", kind="two-types")
 
 
 def as_numpy(t: Typer, value: Num) -> Num:
@@ -267,12 +288,34 @@ def _operator(op: str, name: str) -> None:
     def binary(t: Typer, a: Value, b: Value) -> Value:
         if _is_python(a) and _is_python(b):
             return python_binary(t, op, a, b)  # type: ignore[arg-type]
+        if may_be_python(a) and may_be_python(b):
+            return _either_binary(t, op, name, a, b)  # type: ignore[arg-type]
         if op in ("op.add", "op.mul"):
             joined = _sequence_operator(t, op, a, b)
             if joined is not None:
                 return joined
         return ufunc(t, name, [a, b])
     RULES[op] = binary
+
+
+def may_be_python(value: Value) -> bool:
+    """Whether a value is a Python scalar, on some paths at least."""
+    return isinstance(value, Num) and (value.python != "" or value.maybe != "")
+
+
+def _either_binary(t: Typer, op: str, name: str, a: Num, b: Num) -> Value:
+    """An operator whose operands may both be Python's: the result may be too."""
+    kinds = {v.python or v.maybe for v in (a, b)}
+    if not kinds <= {"float", "int"} or "float" not in kinds or op not in ("op.add", "op.sub", "op.mul", "op.truediv"):
+        raise PlanRefused("Python's and NumPy's arithmetic differ here", kind="two-types")
+    if op == "op.truediv":
+        body = t.scalar_body()
+        zero = body.op("eq", b.native, t.scalar_slot(body, b), body.const(0.0 if b.native[0] == "f" else 0, b.native))
+        t.trap("INTERPRET", zero)  # one raises, the other warns
+    value = ufunc(t, name, [a, b])
+    assert isinstance(value, Num)
+    value.maybe = "float"
+    return value
 
 
 def _sequence_operator(t: Typer, op: str, a: Value, b: Value) -> Value | None:
@@ -337,7 +380,10 @@ def compare_values(t: Typer, op: str, a: Value, b: Value) -> Value:  # type: ign
                 raise PlanRefused("sequences compared by run-time values", kind="operand")
             equal = equal and side
         return python_bool(equal == (op == "=="))
-    return ufunc(t, _COMPARISONS[op], [a, b])
+    value = ufunc(t, _COMPARISONS[op], [a, b])
+    if isinstance(value, Num) and may_be_python(a) and may_be_python(b):
+        value.maybe = "bool"
+    return value
 
 
 def _identity(op: str, a: Value, b: Value) -> Value:
@@ -405,7 +451,7 @@ def where(t: Typer, cond: Value, x: Value | None = None, y: Value | None = None)
         return RULES["np.nonzero"](t, cond)
     if all(_is_python(v) for v in (x, y)):
         x, y = as_numpy(t, x), as_numpy(t, y)  # type: ignore[arg-type]
-    dtype = common_dtype([x, y])
+    dtype = common_dtype(t, [x, y])
 
     def expression(body: Any, slots: list[Any]) -> Any:
         native = COMPUTE[dtype]
@@ -415,8 +461,13 @@ def where(t: Typer, cond: Value, x: Value | None = None, y: Value | None = None)
     return result if isinstance(result, Arr) else as_array(t, result)
 
 
-def common_dtype(values: list[Value]) -> str:
+def common_dtype(t: Typer, values: list[Value]) -> str:
     """np.result_type of values, weak Python scalars included."""
+    if any(isinstance(v, Num) and v.maybe for v in values):
+        other = [Num(v.operand, v.dtype, v.maybe) if isinstance(v, Num) and v.maybe else v for v in values]
+        values = [Num(v.operand, v.dtype) if isinstance(v, Num) and v.maybe else v for v in values]
+        if not any(isinstance(v, Arr) for v in values) or common_dtype(t, other) != common_dtype(t, values):
+            raise PlanRefused("a scalar that is NumPy's on one path and Python's on another decides a dtype", kind="two-types")
     strong = [NUMPY_DTYPES[v.dtype] for v in values if isinstance(v, (Arr, Num)) and not _is_python(v)]
     weak: list[Any] = [{"int": 0, "float": 0.0, "bool": True}[v.python] for v in values
                        if isinstance(v, Num) and v.python]
@@ -427,7 +478,7 @@ def common_dtype(values: list[Value]) -> str:
     if name is None or name not in COMPUTE:
         raise PlanRefused("a common dtype that is not planned", kind="dtype")
     for v in values:
-        check_weak(v, name)
+        check_weak(t, v, name)
     return name
 
 
@@ -437,6 +488,8 @@ def as_array(t: Typer, value: Value) -> Arr:
         return value
     if not isinstance(value, Num):
         raise PlanRefused("a value that is neither array nor scalar", kind="array-like")
+    if value.maybe and value.dtype not in ("f64", "i64", "bool"):
+        raise PlanRefused("an array of a scalar that is NumPy's on one path and Python's on another", kind="two-types")
     out = t.new_temp((), value.dtype)
     t.write_view(out, value)
     return out
@@ -453,7 +506,7 @@ def clip(t: Typer, a: Value, *args: Value) -> Value:
     value = a
     if given(lo) and given(hi):
         # np.clip is one ufunc over (a, lo, hi): the common dtype decides
-        dtype = common_dtype([a, lo, hi])
+        dtype = common_dtype(t, [a, lo, hi])
         native = COMPUTE[dtype]
 
         def both(body: Any, slots: list[Any]) -> Any:

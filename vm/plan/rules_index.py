@@ -321,7 +321,7 @@ def check_storable(t: Typer, value: Value, dtype: str) -> None:
     """Stores cast as NumPy does ('unsafe'); a Python int must fit."""
     if isinstance(value, Num) and value.python == "float" and dtype[0] in "iu":
         return
-    check_weak(value, dtype)
+    check_weak(t, value, dtype)
 
 
 def fit(t: Typer, value: Arr, shape_out: tuple[Expr, ...]) -> Arr:

@@ -247,7 +247,7 @@ def _einsum_nest(t: Typer, target: str, arrays: list[Arr], extents: dict[str, Ex
     labels = [*target, *summed]
     axes = tuple(extents[c] for c in labels)
     from .rules_elementwise import common_dtype
-    dtype = common_dtype(list(arrays))
+    dtype = common_dtype(t, list(arrays))
     if dtype in ("bool", "u8", "u16", "u32"):
         raise PlanRefused(f"np.einsum in {dtype}", kind="dtype")
     native = COMPUTE[dtype]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from .cells import join_types
 from .extents import Expr, compare, const, emax, emin, select
 from .planner_errors import PlanRefused
 from .rules_elementwise import given, ufunc
 from .steps import Literal, ScalarReg
 from .typed import NONE, Typer, rule
-from .values import Arr, Lazy, Map, Num, Range, Seq, Static, Value, python_bool, python_int
+from .values import COMPUTE, Arr, Lazy, Map, Num, Range, Seq, Static, Value, python_bool, python_int
 
 
 @rule("py.len")
@@ -146,18 +147,27 @@ def _extreme(name: str, op: str) -> None:
             for v in items[1:]:
                 out = pick(t.facts.norm(out), t.facts.norm(v.operand))  # type: ignore[arg-type, union-attr]
             return python_int(out)  # type: ignore[arg-type]
-        kinds = {(v.python, v.dtype) if isinstance(v, Num) else None for v in items}
-        if None in kinds or len(kinds) != 1:
-            raise PlanRefused(f"{name}() of different types", kind="operand")
-        python, dtype = kinds.pop()  # type: ignore[misc]
-        body = t.scalar_body()
-        result = t.scalar_slot(body, items[0])
+        items = [t.load(v) if isinstance(v, Arr) and not v.ndim else v for v in items]
+        if not all(isinstance(v, Num) for v in items):
+            raise PlanRefused(f"{name}() of arrays", kind="operand")
+        first: Any = items[0]
+        python, dtype, maybe = first.python, first.dtype, first.maybe
         for v in items[1:]:
-            slot = t.scalar_slot(body, v)
-            native = body.dtype(slot)
+            if (python, dtype, maybe) != (v.python, v.dtype, v.maybe):  # type: ignore[union-attr]
+                joined = join_types(Num(first.operand if python else Literal(0, dtype), dtype, python, maybe=maybe), v)  # type: ignore[arg-type]
+                if joined is None:
+                    raise PlanRefused(f"{name}() of different types", kind="operand")
+                python, (dtype, maybe) = "", joined
+        native = COMPUTE[dtype]
+        body = t.scalar_body()
+        result = body.cast(t.scalar_slot(body, items[0]), native)
+        for v in items[1:]:
+            slot = body.cast(t.scalar_slot(body, v), native)
             # Python keeps the earlier one unless the later compares: NaN and signed zeros follow that
             result = body.op("select", native, body.op(op, native, slot, result), slot, result)
-        return _num(result, dtype, python)
+        out = _num(result, dtype, python)
+        out.maybe = maybe
+        return out
     rule(f"py.{name}")(extreme)
 
 

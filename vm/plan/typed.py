@@ -94,9 +94,21 @@ def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
         rules_view,
     )
     started = perf_counter_ns()
-    typer = Typer(program, reader)
+    try:
+        plan = _typed(program, reader, False)
+    except PlanRefused as refused:
+        if refused.kind != "late-trap":
+            raise
+        plan = _typed(program, reader, True)
+    plan.log.append(("type", (perf_counter_ns() - started) / 1e6, f"{len(plan.steps)} steps"))
+    return plan
+
+
+def _typed(program: Program, reader: LiveReader | RecordedReader, wide_counters: bool) -> Plan:
+    typer = Typer(program, reader, wide_counters)
     try:
         typer.run()
+        return typer.finish()
     except OverflowError as error:
         raise PlanRefused(str(error), kind="big-int", position=typer.pc) from None
     except RecursionError:
@@ -105,9 +117,6 @@ def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
         if refused.position < 0:
             refused.position = typer.pc
         raise
-    plan = typer.finish()
-    plan.log.append(("type", (perf_counter_ns() - started) / 1e6, f"{len(plan.steps)} steps"))
-    return plan
 
 
 class Typer(Control):
@@ -255,7 +264,7 @@ class Typer(Control):
             self.regs[dst] = self.leaf("attr", value.row, key)
             return
         known = ATTRIBUTES.get(str(key))
-        if known is None or not isinstance(value, (Arr, Num)):
+        if known is None or not isinstance(value, (Arr, Num)) or (isinstance(value, Num) and value.maybe):
             raise PlanRefused(f"attribute {key!r} is not planned", kind="attribute")
         self.regs[dst] = known(self, value)
 
@@ -351,8 +360,11 @@ class Typer(Control):
         found = RULES.get(name)
         if found is None:
             raise PlanRefused(f"{name} is not planned", kind=f"kernel:{name}")
+        values = [self.get(r) for r in args]
+        if values and isinstance(values[0], Num) and values[0].maybe and name.startswith(("arr.", "py.isinstance")):
+            raise PlanRefused("a scalar that is NumPy's on one path and Python's on another", kind="two-types")
         try:
-            self.regs[dst] = found(self, *(self.get(r) for r in args))
+            self.regs[dst] = found(self, *values)
         except TypeError as error:
             if "positional argument" in str(error):
                 raise PlanRefused(f"{name} with these arguments is not planned", kind=f"kernel:{name}") from None

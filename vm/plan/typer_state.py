@@ -28,6 +28,8 @@ class Retry(Exception):
 
     reg: int
     why: str  # 'array' (needs an array cell) | 'type'
+    joined: tuple[str, str] | None = None  # a type that holds both
+    value: Value | None = None  # what did not fit
 
 
 @dataclass
@@ -42,6 +44,9 @@ class Loop:
     runtime_ifs: int = 0
     late: bool = True  # cells may be made when they are first written
     runs: bool = False  # at least one trip is certain
+    entry: dict[int, Value] = field(default_factory=dict)  # what cells held when the loop began
+    joined: dict[int, tuple[str, str]] = field(default_factory=dict)  # cells of two types: (dtype, Python type of some)
+    unsure: set[int] = field(default_factory=set)  # joined cells that a trip may leave as a Python scalar
     kept: set[int] = field(default_factory=set)  # carried arrays that some trip leaves as they were, or shares
 
 
@@ -68,8 +73,9 @@ class Compaction:
 class State:
     """The state of one typing. Layers on top: emitting, cells, loops, control, and the rules of instructions."""
 
-    def __init__(self, program: Program, reader: LiveReader | RecordedReader) -> None:
+    def __init__(self, program: Program, reader: LiveReader | RecordedReader, wide_counters: bool = False) -> None:
         self.program = program
+        self.wide_counters = wide_counters  # integers that a loop counts in small steps are not watched for 64 bits
         self.code = program.code
         self.reader = reader
         self.facts = Facts(reader.sample)

@@ -55,7 +55,8 @@ class Num:
     """A scalar. python: 'int', 'float', 'bool', or '' for a NumPy scalar of memory dtype `dtype`.
 
     A Python int's operand is always an Expr; a bool's a Literal or a register; others Literal, register or Expr (i64).
-    cell: the register behind a value that control flow assigns.
+    cell: the register behind a value that control flow assigns. maybe: the Python type that it has instead on some
+    paths ('' : on none); its value is the same there.
     """
 
     operand: Operand
@@ -63,6 +64,7 @@ class Num:
     python: str = ""
     row: int = -1
     cell: ScalarReg | None = None
+    maybe: str = ""
 
     @property
     def native(self) -> str:
