@@ -88,7 +88,7 @@ def compile_cython(source: Path) -> Path:
     if not cython_version():
         raise ConfigError("building a bundle needs Cython", key="Cython", hint='pip install "prebake[build]"')
     output = source.with_suffix(".c")
-    command = [sys.executable, "-m", "cython", "-3", "--module-name", source.stem, source.name, "-o", output.name]
+    command = [sys.executable, "-P", "-m", "cython", "-3", "--module-name", source.stem, source.name, "-o", output.name]
     done = _run(command, source.parent)
     if done.returncode or not output.exists():
         raise InternalError(f"Cython {cython_version()} failed on the bundle's module\n"
@@ -108,7 +108,7 @@ def cython_version() -> str:
 def run_python(module: str, args: Sequence[str], *, timeout_seconds: float) -> tuple[int, str]:
     """Exit code and output of `python -m module args` in a process of its own (a negative code: a signal)."""
     try:
-        done = subprocess.run([sys.executable, "-m", module, *args], capture_output=True, text=True, check=False,
+        done = subprocess.run([sys.executable, "-P", "-m", module, *args], capture_output=True, text=True, check=False,
                               timeout=timeout_seconds, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     except subprocess.TimeoutExpired:
         return 124, f"no answer within {timeout_seconds:.0f} seconds"

@@ -1,0 +1,22 @@
+"""Fixtures of every test: a private cache folder, and processes that import the installed prebake."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+# A checkout holds folders named like the packages they become: a started process must not import them from its cwd.
+os.environ["PYTHONSAFEPATH"] = "1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _private_cache(tmp_path_factory):
+    """Build objects of the whole run go into one folder of its own; a test that needs an empty one makes it."""
+    before = os.environ.get("PREBAKE_CACHE_DIR")
+    os.environ["PREBAKE_CACHE_DIR"] = str(tmp_path_factory.mktemp("prebake-cache"))
+    yield
+    if before is None:
+        del os.environ["PREBAKE_CACHE_DIR"]
+    else:
+        os.environ["PREBAKE_CACHE_DIR"] = before
