@@ -1,0 +1,63 @@
+"""Compare the engines on many random programs: `python tests/fuzz.py --count 20000 --seed 1`.
+
+Prints each failure with its seed and source, then the counts. One seed again: `--seed S --count 1 --show`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+
+from generators import generate
+from oracles import Report, check_engines, memory_limit
+
+
+def fuzz(seed: int, count: int, engines: tuple[str, ...] = ("interpreter", "jit"), variants: int = 3,
+         show: bool = False, limit: int = 20) -> Report:
+    """Check `count` programs from `seed` on, each with several argument lists; stops after `limit` failing programs."""
+    import prebake
+
+    assert prebake.jit  # an installation that is not whole shows here, once
+    report, failing = Report(), 0
+    for one in range(seed, seed + count):
+        program = generate(one)
+        arguments = [program.build(variant) for variant in range(variants)]
+        try:
+            failures = check_engines(program.source, arguments, engines, program.grade, report)
+        except Exception:
+            failures = [f"the check itself failed:\n{traceback.format_exc()}"]
+            report.failures += failures
+        if failures or show:
+            print(f"--- seed {one}, extents {program.arguments.dims}\n{program.source}")
+            for name, recipe in program.arguments.recipes.items():
+                print(f"  {name}: {recipe}")
+            print("\n".join(f"  {line}" for line in failures[:6]) or "  fine", flush=True)
+        failing += bool(failures)
+        if failing >= limit:
+            print(f"stopped after {failing} failing programs")
+            break
+    return report
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command; 1 when an engine differs from the reference."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--variants", type=int, default=3, help="argument lists a program is called with")
+    parser.add_argument("--engines", default="interpreter,jit")
+    parser.add_argument("--limit", type=int, default=20, help="failing programs after which to stop")
+    parser.add_argument("--show", action="store_true", help="print every program")
+    options = parser.parse_args(argv)
+    start = time.perf_counter()
+    with memory_limit(1 << 30):
+        report = fuzz(options.seed, options.count, tuple(options.engines.split(",")), options.variants, options.show,
+                      options.limit)
+    print(f"seed         {options.seed}\n{report.text()}\nseconds      {time.perf_counter() - start:.1f}")
+    return 1 if report.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,432 @@
+"""What a program should do, and whether an engine did that.
+
+The reference is Python and NumPy themselves on a copy of the arguments. A result is compared in value, dtype, shape and
+type, the exception in type, the arguments in every byte of their memory. Values: bit for bit where only + - * / sqrt,
+comparisons and movement were used (NaN equals NaN); equal where signs of zero may differ; else within a tolerance that
+the program sets itself: the reference runs again with its float inputs and the results of inexact operations moved by a
+few units in the last place, and what that changes in the result, times SLACK, is allowed. A run that this makes end
+otherwise (another branch, another shape) has no value to compare with: it is `loose`, and only its kind is checked.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import resource
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+from generator_arguments import base_of, copy_arguments, map_tree
+from generator_expressions import EQUAL, EXACT, NEAR
+
+SLACK = 32        # times what moved inputs change
+FLOOR_ULPS = 64   # units in the last place allowed without any change
+MOVED_ULPS = 4    # how far inputs and functions are moved
+_MOVED_CALLS = frozenset((  # functions of np and methods of arrays whose last bits are nobody's promise
+    "exp", "log", "sin", "cos", "tanh", "log1p", "expm1", "arctan", "log2", "sinh", "exp2", "cbrt", "hypot", "arctan2",
+    "logaddexp", "power", "sum", "mean", "var", "std", "cumsum", "prod", "cumprod", "dot", "matmul", "einsum", "inner",
+    "norm", "median", "round", "linspace",
+))
+
+
+@dataclass
+class Outcome:
+    """How a run ended. error: the exception's type, or None; bases: memory of the arguments after it, in order."""
+
+    value: Any = None
+    error: type[BaseException] | None = None
+    message: str = ""
+    args: list[Any] = field(default_factory=list)
+    bases: list[np.ndarray] = field(default_factory=list)
+    undefined: bool = False  # NumPy itself warned of a cast whose result C does not define
+
+
+@dataclass
+class Expected:
+    """The reference outcome, and the outcomes of moved runs (empty when values are exact)."""
+
+    outcome: Outcome
+    grade: int
+    moved: list[Outcome] = field(default_factory=list)
+
+
+def load(source: str, name: str = "f", mover: Callable[[Any], Any] | None = None) -> Callable[..., Any]:
+    """The function of a source text; the text is known to `linecache`, as a file's would be.
+
+    mover: every result of an inexact operation goes through it.
+    """
+    label = f"program_{abs(hash(source)):x}"
+    filename = f"<{label}>"
+    scope: dict[str, Any] = {"__name__": label}
+    if mover is not None:
+        scope["_moved"] = mover
+        tree = ast.fix_missing_locations(_Mover().visit(ast.parse(source)))
+        exec(compile(tree, filename, "exec"), scope)
+        return scope[name]
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(compile(source, filename, "exec"), scope)
+    return scope[name]
+
+
+class _Mover(ast.NodeTransformer):
+    """Wraps inexact calls, products and powers in `_moved(...)`."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        inexact = isinstance(node.func, ast.Attribute) and node.func.attr in _MOVED_CALLS
+        return _wrapped(node) if inexact and not any(k.arg == "out" for k in node.keywords) else node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        return _wrapped(node) if isinstance(node.op, (ast.MatMult, ast.Pow)) else node
+
+
+def _wrapped(node: ast.expr) -> ast.expr:
+    return ast.Call(ast.Name("_moved", ast.Load()), [node], [])
+
+
+def forget(function: Callable[..., Any]) -> None:
+    """Drop the text of a loaded function."""
+    linecache.cache.pop(function.__code__.co_filename, None)
+
+
+def run(function: Callable[..., Any], args: Sequence[Any]) -> Outcome:
+    """Call a function with a copy of the arguments."""
+    memory: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    outcome = Outcome(args=copy_arguments(list(args), memory))
+    outcome.bases = [copy for _, copy in memory.values()]
+    with np.errstate(all="ignore", invalid="warn"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            outcome.value = function(*outcome.args)
+        except Exception as error:
+            outcome.error, outcome.message = type(error), str(error)
+            outcome.value = error
+    outcome.undefined = any("encountered in cast" in str(w.message) for w in caught)
+    return outcome
+
+
+class Reference:
+    """Python and NumPy themselves. One reference serves calls in turn, as one function would: module state goes on."""
+
+    def __init__(self, source: str, grade: int = NEAR) -> None:
+        self.grade = grade
+        self.plain = load(source)
+        self.generators = [np.random.default_rng(seed) for seed in (1, 2)] if grade == NEAR else []
+        self.moved = [load(source, mover=partial(_move, rng=rng)) for rng in self.generators]
+
+    def run(self, args: Sequence[Any]) -> Expected:
+        """What the program makes of the arguments, which stay as they are."""
+        expected = Expected(run(self.plain, args), self.grade)
+        for function, rng in zip(self.moved, self.generators, strict=True):
+            moved_args = map_tree(copy_arguments(list(args)), partial(_move_input, rng=rng))
+            expected.moved.append(run(function, moved_args))
+        return expected
+
+    def close(self) -> None:
+        """Forget the program's text."""
+        forget(self.plain)
+
+
+def run_reference(source: str, args: Sequence[Any], grade: int = NEAR) -> Expected:
+    """What Python and NumPy make of one call of a program."""
+    reference = Reference(source, grade)
+    try:
+        return reference.run(args)
+    finally:
+        reference.close()
+
+
+def _move(value: Any, rng: np.random.Generator) -> Any:
+    """A float value moved by up to MOVED_ULPS units in the last place; others as they are."""
+    dtype = np.dtype(float) if isinstance(value, float) else getattr(value, "dtype", None)
+    if dtype is None or dtype.kind != "f":
+        return value
+    with np.errstate(all="ignore"):
+        steps = rng.integers(-MOVED_ULPS, MOVED_ULPS + 1, np.shape(value)) * float(np.finfo(dtype).eps)
+        moved = (np.asarray(value) * (1 + steps)).astype(dtype)
+    return moved if isinstance(value, np.ndarray) else type(value)(moved)
+
+
+def _move_input(value: Any, rng: np.random.Generator) -> Any:
+    """An argument moved in place: memory that it shares is moved with it."""
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        base = base_of(value)
+        base[...] = _move(base, rng)
+    return value
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+def compare(got: Outcome, expected: Expected) -> list[str]:
+    """Differences between an engine's outcome and the reference's; empty when there are none."""
+    want = expected.outcome
+    if want.error is UnboundLocalError and (got.error is None or issubclass(got.error, Exception)):
+        # A name that is not assigned on this path and read for nothing, or later than another error: engines may not
+        # read it at all. Counted by check_engines.
+        return []
+    if got.error is not None or want.error is not None:
+        if got.error is None or want.error is None or not _same_error(got.error, want.error):
+            return [f"raised {_error(got)}, expected {_error(want)}"]
+        return [] if got.undefined else _compare_memory(got, expected)
+    if want.undefined:
+        return []
+    moved = [m.value for m in expected.moved if m.error is None]
+    return _compare_value(got.value, want.value, moved, expected, "result", got, want) + _compare_memory(got, expected)
+
+
+def is_loose(expected: Expected) -> bool:
+    """True when the moved runs ended otherwise: values say nothing."""
+    if expected.outcome.error is MemoryError:
+        return True
+    return any(m.error is not expected.outcome.error or _outline(m.value) != _outline(expected.outcome.value)
+               for m in expected.moved)
+
+
+def _outline(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_outline(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _outline(item) for key, item in value.items()}
+    return type(value).__name__, np.shape(value)
+
+
+def _same_error(got: type[BaseException], want: type[BaseException]) -> bool:
+    """The same type; NumPy's own subclasses (AxisError, UFuncTypeError) may be their bases."""
+    return got is want or (want.__module__.startswith("numpy") and issubclass(want, got)) or issubclass(got, want)
+
+
+def _error(outcome: Outcome) -> str:
+    first = outcome.message.partition("\n")[0][:160]
+    return "nothing" if outcome.error is None else f"{outcome.error.__name__}: {first}"
+
+
+def _compare_value(got: Any, want: Any, moved: list[Any], expected: Expected, where: str, got_run: Outcome,
+                   want_run: Outcome) -> list[str]:
+    if isinstance(want, (list, tuple, dict)):
+        if type(got) is not type(want) or len(got) != len(want):
+            return [f"{where}: {_brief(got)}, expected {_brief(want)}"]
+        keys: Iterable[Any] = list(want) if isinstance(want, dict) else range(len(want))
+        if isinstance(want, dict) and list(got) != list(want):
+            return [f"{where}: keys {list(got)}, expected {list(want)}"]
+        found = []
+        for key in keys:
+            inner = [m[key] for m in moved if type(m) is type(want) and len(m) == len(want)]
+            found += _compare_value(got[key], want[key], inner, expected, f"{where}[{key!r}]", got_run, want_run)
+        return found
+    if type(got) is not type(want):
+        return [f"{where}: type {type(got).__name__} {_brief(got)}, expected {type(want).__name__} {_brief(want)}"]
+    if isinstance(want, (np.ndarray, np.generic)) and got.dtype != want.dtype:
+        return [f"{where}: dtype {got.dtype}, expected {want.dtype}"]
+    if np.shape(got) != np.shape(want):
+        return [f"{where}: shape {np.shape(got)}, expected {np.shape(want)}"]
+    found = _compare_sharing(got, want, where, got_run, want_run) if isinstance(want, np.ndarray) else []
+    return found + _compare_numbers(np.asarray(got), np.asarray(want), moved, expected, where)
+
+
+def _compare_sharing(got: np.ndarray, want: np.ndarray, where: str, got_run: Outcome, want_run: Outcome) -> list[str]:
+    """A view of an argument is a view of that argument, with the same strides."""
+    def place(array: np.ndarray, bases: list[np.ndarray]) -> Any:
+        base = base_of(array)
+        for number, one in enumerate(bases):
+            if base is one:
+                strides = tuple(s for s, n in zip(array.strides, array.shape, strict=True) if n > 1)
+                return number, array.__array_interface__["data"][0] - one.__array_interface__["data"][0], strides
+        return None
+
+    if want.size == 0:
+        return []
+    mine, theirs = place(got, got_run.bases), place(want, want_run.bases)
+    return [] if mine == theirs else [f"{where}: (argument, offset, strides) {mine}, expected {theirs}"]
+
+
+def _compare_numbers(got: np.ndarray, want: np.ndarray, moved: list[Any], expected: Expected, where: str) -> list[str]:
+    if want.dtype.kind != "f":
+        bad = got != want
+        if expected.grade == NEAR:  # a rounding may turn a comparison or an index, but not where the moved runs agree
+            for other in moved:
+                if np.shape(other) == want.shape:
+                    bad &= np.asarray(other) == want
+                else:
+                    return []
+    else:
+        with np.errstate(all="ignore"):
+            bad = ~((got == want) | (np.isnan(got) & np.isnan(want)))
+            if expected.grade == EXACT:
+                bad |= (np.signbit(got) != np.signbit(want)) & ~np.isnan(want)
+            elif expected.grade == NEAR:
+                for other in moved:
+                    if np.shape(other) != want.shape or getattr(other, "dtype", want.dtype).kind != "f":
+                        return []
+                allowed = _tolerance(want, moved)
+                difference = np.abs(got.astype(np.float64) - want.astype(np.float64))
+                bad &= ~(difference <= allowed)
+    if not bad.any():
+        return []
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    return [f"{where}: {int(bad.sum())} of {bad.size} elements differ, "
+            f"first at {at}: {got[at]!r}, expected {want[at]!r}"]
+
+
+def _tolerance(want: np.ndarray, moved: list[Any]) -> np.ndarray:
+    info = np.finfo(want.dtype)
+    wide = want.astype(np.float64)
+    allowed = FLOOR_ULPS * (float(info.eps) * np.abs(wide) + float(info.smallest_subnormal))
+    for other in moved:
+        change = np.abs(np.asarray(other, np.float64) - wide)
+        # Where moving makes or unmakes a NaN or an infinity anything may be.
+        allowed = np.maximum(allowed, SLACK * np.where(np.isfinite(wide) & np.isnan(change), np.inf, change))
+    return np.where(np.isfinite(wide), allowed, np.where(_moves_away(want, moved), np.inf, 0.0))
+
+
+def _moves_away(want: np.ndarray, moved: list[Any]) -> np.ndarray:
+    """Where a NaN or infinity of the reference is something else in a moved run."""
+    away = np.zeros(want.shape, bool)
+    for other in moved:
+        there = np.asarray(other, want.dtype)
+        away |= ~((there == want) | (np.isnan(there) & np.isnan(want)))
+    return away
+
+
+def _compare_memory(got: Outcome, expected: Expected) -> list[str]:
+    """Every byte of the arguments' memory, between and around the views too."""
+    found = []
+    for number, (mine, theirs) in enumerate(zip(got.bases, expected.outcome.bases, strict=True)):
+        moved = [m.bases[number] for m in expected.moved if m.error is None]
+        if not moved and expected.grade == NEAR and expected.outcome.error is not None:
+            expected = Expected(expected.outcome, EQUAL)
+        if mine.dtype != theirs.dtype or mine.shape != theirs.shape:
+            found.append(f"memory of argument {number}: {_brief(mine)}, expected {_brief(theirs)}")
+            continue
+        found += _compare_numbers(mine, theirs, moved, expected, f"memory of argument {number}")
+    return found
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 80 else text[:77] + "..."
+
+
+@contextmanager
+def memory_limit(more_bytes: int) -> Iterator[None]:
+    """Let this process grow by so much only: a program gone wild raises MemoryError, and takes nobody's memory."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm") as statm:
+        now = int(statm.read().split()[0]) * resource.getpagesize()
+    limit = now + more_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+# --- engines ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Report:
+    """What came of many programs."""
+
+    programs: int = 0
+    calls: Counter[str] = field(default_factory=Counter)      # by engine
+    refused: Counter[str] = field(default_factory=Counter)    # programs by UnsupportedError.kind
+    on_tape: int = 0                                          # calls of engine 'jit' that the tape ran
+    fallbacks: Counter[str] = field(default_factory=Counter)  # calls of engine 'jit' that it did not, by reason
+    examples: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> (number of a program, the line)
+    raised: Counter[str] = field(default_factory=Counter)     # reference outcomes by exception type
+    loose: int = 0                                            # calls whose values say nothing
+    unbound: int = 0                                          # UnboundLocalError that an engine did not raise
+    failures: list[str] = field(default_factory=list)
+
+    def text(self) -> str:
+        """The counts, one line each."""
+        def share(n: int, of: int) -> str:
+            return f"{n} ({n / max(of, 1):.1%})"
+
+        refused, jit = sum(self.refused.values()), self.calls["jit"]
+        lines = [f"programs     {self.programs}", f"refused      {share(refused, self.programs)}"]
+        lines += [f"  {kind:34s} {count}" for kind, count in self.refused.most_common(25)]
+        lines += [f"calls        {dict(self.calls)}", f"on the tape  {share(self.on_tape, jit)} of engine jit"]
+        for reason, count in self.fallbacks.most_common(40):
+            number, detail = self.examples.get(reason, (0, ""))
+            lines.append(f"  {reason:20s} {count:6d}  program {number}: {detail[:90]}")
+        lines += [f"raised       {dict(self.raised)}", f"loose        {self.loose}",
+                  f"unbound      {self.unbound} reads of unassigned names not reported", f"failures     {len(self.failures)}"]
+        return "\n".join(lines)
+
+
+def check_engines(source: str, arguments: Sequence[Sequence[Any]], engines: Sequence[str] = ("interpreter", "jit"),
+                  grade: int = NEAR, report: Report | None = None) -> list[str]:
+    """Failures of the engines on a program (its source) for several argument lists; counts go into the report.
+
+    Each engine gets a function of its own and all argument lists in turn, so that plans meet new shapes. What the
+    frontend refuses is counted by kind, and is no failure; an InternalError is one.
+    """
+    import prebake
+
+    report = Report() if report is None else report
+    report.programs += 1
+    reference = Reference(source, grade)
+    references = [reference.run(args) for args in arguments]
+    reference.close()
+    for expected in references:
+        report.raised[expected.outcome.error.__name__ if expected.outcome.error else "nothing"] += 1
+    loose = [is_loose(expected) for expected in references]
+    report.loose += sum(loose)
+    failures: list[str] = []
+    for engine in engines:
+        original = load(source)
+        function = prebake.jit(original)
+        try:
+            for number, (args, expected) in enumerate(zip(arguments, references, strict=True)):
+                before = _jit_calls(function)
+                with prebake.engine(engine):
+                    got = run(function, args)
+                if got.error is not None and issubclass(got.error, prebake.UnsupportedError):
+                    if number == 0:
+                        report.refused[getattr(got.value, "kind", "unsupported")] += engine == engines[0]
+                    break
+                report.calls[engine] += 1
+                if engine == "jit":
+                    if _jit_calls(function) > before:
+                        report.on_tape += 1
+                    else:
+                        reason, detail = _reason(prebake, function, args)
+                        report.fallbacks[reason] += 1
+                        report.examples.setdefault(reason, (report.programs, detail))
+                        if reason.startswith("planning failed"):
+                            failures.append(f"{engine}, arguments {number}: {detail}")
+                report.unbound += got.error is not expected.outcome.error is UnboundLocalError
+                if not loose[number]:
+                    differences = compare(got, expected)
+                elif got.error is not None and issubclass(got.error, prebake.PrebakeError):
+                    differences = [_error(got)]
+                else:
+                    differences = []
+                failures += [f"{engine}, arguments {number}: {text}" for text in differences]
+        finally:
+            forget(original)
+    report.failures += failures
+    return failures
+
+
+def _jit_calls(function: Any) -> int:
+    return int(function.stats()["jit"]) if hasattr(function, "stats") else 0
+
+
+def _reason(prebake: Any, function: Any, args: Sequence[Any]) -> tuple[str, str]:
+    """Why the tape did not take a call: a short slug and a line."""
+    try:
+        with prebake.engine("jit"):
+            detail = str(function.explain(*copy_arguments(list(args))).detail)
+    except Exception as error:
+        return f"explain: {type(error).__name__}", str(error)
+    return detail.partition(":")[0][:40] or "trapped", detail
