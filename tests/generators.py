@@ -164,8 +164,8 @@ class Generator:
         lines: list[str] = []
         table: list[tuple[float, Callable[[], list[str]]]] = [
             (8, self._assign), (2, self._assign_scalar), (3, self._augment), (2.5, self._store),
-            (1, self._masked_store), (1, self._pair), (1.2, self._helper_call), (0.3, self._mutating_helper), (0.25, self._meant_to_raise),
-            (0.5, self._out_argument),
+            (1, self._masked_store), (1, self._pair), (1.2, self._helper_call), (0.3, self._mutating_helper),
+            (0.25, self._meant_to_raise), (0.5, self._out_argument),
         ]  # weight, writer
         if self.depth < 2:
             table += [(2, self._if), (1.6, self._for), (0.6, self._while), (0.4, self._early_return)]
@@ -248,7 +248,8 @@ class Generator:
         if target.text not in self.env:
             raise Dropped
         index = self.rnd.choice((":", "0", "-1", "1:", ":-1", "::2", "::-1", "..., 0", ":, 0", ":, ::-1", "0, :",
-                                 "1:-1", f":{target.text}.shape[0] // 2", ":, -1:", "0, 0", "...", "-2", "1:, 1:", ":3", "[0]"))
+                                 "1:-1", f":{target.text}.shape[0] // 2", ":, -1:", "0, 0", "...", "-2",
+                                 "1:, 1:", ":3", "[0]"))
         place = f"{target.text}[{index}]"
         try:
             held = self.ex.value_of(place)

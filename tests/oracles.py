@@ -359,7 +359,8 @@ class Report:
             number, detail = self.examples.get(reason, (0, ""))
             lines.append(f"  {reason:20s} {count:6d}  program {number}: {detail[:90]}")
         lines += [f"raised       {dict(self.raised)}", f"loose        {self.loose}",
-                  f"unbound      {self.unbound} reads of unassigned names not reported", f"failures     {len(self.failures)}"]
+                  f"unbound      {self.unbound} reads of unassigned names not reported",
+                  f"failures     {len(self.failures)}"]
         return "\n".join(lines)
 
 

@@ -44,7 +44,8 @@ def test_programs_are_valid_and_varied() -> None:
     print(f"seeds 0..299: {dict(ended)}")
     assert ended["well"] > 240
     for construct in ("for i in range", "while ", "if ", "else:", "def helper", "params", " @ ", "+= ", "[::-1]",
-                      ".sum(", "np.where", "axis=-1", "keepdims=True", "return ", "break", "np.concatenate", "for p in params"):
+                      ".sum(", "np.where", "axis=-1", "keepdims=True", "return ", "break",
+                      "np.concatenate", "for p in params"):
         assert construct in text, construct
 
 
