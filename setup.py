@@ -8,6 +8,7 @@ PREBAKE_BUILD_JOBS: compilers to run at the same time (default: one for each pro
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -101,15 +102,23 @@ class BuildExt(build_ext):
         from Cython.Compiler.Main import CompilationOptions, compile
         from Cython.Compiler.Options import default_options
 
-        folder = Path(self.build_temp) / "cython"
+        folder = Path(self.build_temp).resolve() / "cython"
         folder.mkdir(parents=True, exist_ok=True)
         pyx = folder / (ext.name.rpartition(".")[2] + ".pyx")
         pyx.write_text(ext.prebake_render(), encoding="utf-8")
-        options = CompilationOptions({**default_options, "language_level": 3, "include_path": ["vm/run"]})
-        result = compile(str(pyx), options, full_module_name=ext.name)
+        ext.extra_compile_args.append(f"-ffile-prefix-map={folder}=cython")
+        for path in ext.depends:  # beside it: then no path of the source tree comes into the C file
+            if path.endswith((".pxi", ".pxd")):
+                shutil.copy(path, folder)
+        options = CompilationOptions({**default_options, "language_level": 3})
+        os.chdir(folder)  # Cython writes the path as it sees it into the C file
+        try:
+            result = compile(pyx.name, options, full_module_name=ext.name)
+        finally:
+            os.chdir(ROOT)
         if result.num_errors:
             raise SystemExit(f"cython: {pyx} has {result.num_errors} error(s)")
-        return result.c_file
+        return str(pyx.with_suffix(".c"))
 
 
 extensions = [stencil_extension(level) for level in levels.built_levels()]
