@@ -55,7 +55,7 @@ OPS: tuple[ScalarOp, ...] = _ops([
     ("not", 1, _B, True), ("and", 2, _B + _I, False), ("or", 2, _B + _I, False), ("xor", 2, _B + _I, False),
     ("invert", 1, _I, False), ("shl", 2, _I, False), ("shr", 2, _I, False),
     ("isnan", 1, _F, True), ("isinf", 1, _F, True), ("isfinite", 1, _F, True), ("signbit", 1, _F, True),
-    ("select", 3, _B + _N, False),
+    ("select", 3, _B + _N, False), ("erf", 1, _F, False),
 ])
 BY_NAME: dict[str, ScalarOp] = {op.name: op for op in OPS}
 

@@ -529,6 +529,18 @@ def round_(t: Typer, a: Value, decimals: Value = NONE, out: Value = NONE) -> Val
     return ufunc(t, "rint", [a])
 
 
+@rule("ops.erf")
+def erf(t: Typer, x: Value) -> Value:
+    """The error function; floats keep their dtype, everything else becomes float64."""
+    if isinstance(x, Num) and x.python:
+        x = as_numpy(t, x)
+    if not isinstance(x, (Arr, Num)):
+        raise PlanRefused("erf of what is neither array nor scalar", kind="operand")
+    dtype = x.dtype if x.dtype[0] == "f" else "f64"
+    native = COMPUTE[dtype]
+    return elementwise(t, [x], dtype, lambda body, slots: body.op("erf", native, body.cast(slots[0], native)))
+
+
 @rule("np.degrees", "np.rad2deg")
 def degrees(t: Typer, x: Value) -> Value:
     return _scaled(t, x, 180.0 / np.pi)
