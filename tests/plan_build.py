@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from prebake.vm.plan.extents import Expr, as_expr, const, register, symbol
 from prebake.vm.plan.signature import Row, Signature
 from prebake.vm.plan.steps import (

@@ -1,16 +1,18 @@
 """A small NumPy evaluator of steps and of register code, so that passes and lowering are tested without the C engine.
 
-Every access is computed as byte addresses, so it also checks what `steps` promises: accesses lie inside their memory, and
-what a nest or product writes overlaps what it reads only element for element. Temporaries start as garbage.
+Every access is computed as byte addresses, so it also checks what `steps` promises: accesses lie inside their memory,
+and what a nest or product writes overlaps what it reads only element for element. Temporaries start as garbage.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
 from prebake.vm.plan import code as C
 from prebake.vm.plan import steps as S
 from prebake.vm.plan.extents import Expr
@@ -98,7 +100,7 @@ def write(data: np.ndarray, addresses: np.ndarray, dtype: str, values: np.ndarra
 
 def run_nest(axes: tuple[int, ...], inputs: Sequence[tuple[str, str, Any]], ops: Sequence[Any], outs: Sequence[Any],
              node: Any) -> None:
-    """One nest. inputs: (kind, dtype, Window | scalar | axis); node(op) gives (Window | None, indexes) of an op or out."""
+    """One nest. inputs: (kind, dtype, Window | scalar | axis); node gives (Window, indexes) of an op or output."""
     slots: list[np.ndarray] = []
     accesses: list[tuple[np.ndarray, np.ndarray]] = []  # (memory, addresses) that are read
     for kind, dtype, what in inputs:
@@ -150,10 +152,8 @@ def run_nest(axes: tuple[int, ...], inputs: Sequence[tuple[str, str, Any]], ops:
             if out.reduce != "store":
                 if any(window.strides[a] for a in reduced):
                     raise Violation("a reduced axis has a stride")
-                kept = tuple(slice(0, 1) if a in reduced else slice(None) for a in range(len(axes)))
                 shape = tuple(1 if a in reduced else n for a, n in enumerate(axes))
                 at = Window(window.data, window.offset, shape, window.strides, window.dtype).addresses()
-                del kept
                 if out.reduce in ("argmax", "argmin"):
                     value = getattr(np, out.reduce)(value, axis=reduced[0], keepdims=True)
                 else:
@@ -259,10 +259,8 @@ class StepEvaluator:
         for fact in self.plan.facts:
             if bool(self.number(fact.expr)) != fact.answer:
                 raise Violation(f"fact does not hold: {fact.text}")
-        try:
+        with contextlib.suppress(_Exit):
             self.steps(self.plan.steps)
-        except _Exit:
-            pass
         return self.result(self.plan.result)
 
     def number(self, expr: Expr) -> int:
@@ -379,13 +377,14 @@ def scalar_op(op: str, dtype: str, args: list[Any]) -> Any:
     with np.errstate(all="ignore"):
         if op == "cast":
             return args[0]
-        typed = [np.asarray(a).astype(MEMORY["bool" if op == "select" and i == 0 else dtype]) for i, a in enumerate(args)]
+        dtypes = ["bool" if op == "select" and i == 0 else dtype for i in range(len(args))]
+        typed = [np.asarray(a).astype(MEMORY[d]) for a, d in zip(args, dtypes, strict=True)]
         return SCALAR[op](*typed)
 
 
 INT = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "min": min, "max": max,
-       "floordiv": lambda a, b: a // b if b else 0, "mod": lambda a, b: a % b if b else 0, "eq": lambda a, b: int(a == b),
-       "ne": lambda a, b: int(a != b), "lt": lambda a, b: int(a < b), "le": lambda a, b: int(a <= b)}
+       "floordiv": lambda a, b: a // b if b else 0, "mod": lambda a, b: a % b if b else 0,
+       "eq": lambda a, b: int(a == b), "ne": lambda a, b: int(a != b), "lt": lambda a, b: int(a < b), "le": lambda a, b: int(a <= b)}
 
 
 class GuardFailed(Exception):
@@ -429,10 +428,8 @@ class CodeEvaluator:
             if output.early:
                 self.allocate(i)
         regs[C.ARENA] = Memory(garbage(regs[code.arena_bytes]))
-        try:
+        with contextlib.suppress(_Exit):
             self.body(code.body)
-        except _Exit:
-            pass
         return self.result(code.result)
 
     def allocate(self, index: int) -> None:

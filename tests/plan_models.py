@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plan_build import Builder
+
 from prebake.vm.plan.extents import const, symbol
 from prebake.vm.plan.steps import View
 

@@ -1,10 +1,11 @@
-"""Random plans: what a function over a few arrays might be typed to, views, stores, reductions, loops and products included."""
+"""Random plans: what functions over a few arrays might be typed to, with views, stores, reductions, loops, products."""
 
 from __future__ import annotations
 
 import random
 
 from plan_build import Builder, broadcast
+
 from prebake.vm.plan.extents import const, floordiv, symbol
 from prebake.vm.plan.steps import ExitStep, IfStep, LoadStep, Nest, ScalarOpStep, ScalarReg, View
 
@@ -41,14 +42,16 @@ def random_plan(seed: int, size: int = 14) -> Builder:
 def is_whole(view: View) -> bool:
     """Whether the view is its buffer in C order."""
     fresh = Builder().temp(view.shape, view.dtype)
-    return (fresh.strides == view.strides and view.offset.value == 0 and fresh.buffer.size_bytes is view.buffer.size_bytes)
+    return (fresh.strides == view.strides and view.offset.value == 0
+            and fresh.buffer.size_bytes is view.buffer.size_bytes)
 
 
 def step(rng: random.Random, b: Builder, pool: list[View], writable: list[View], n: object, m: object,
          depth: int = 0) -> None:
     """One random operation."""
-    kind = rng.choice(("unary", "binary", "binary", "binary", "scalar", "where", "reduce", "mean", "matmul", "transpose",
-                       "slice", "store", "loop", "softmax", "norm", "iota", "copy", "fill", "bias", "scalar-use", "exit"))
+    kind = rng.choice(("unary", "binary", "binary", "binary", "scalar", "where", "reduce", "mean", "matmul",
+                       "transpose", "slice", "store", "loop", "softmax", "norm", "iota", "copy", "fill", "bias",
+                       "scalar-use", "exit"))
     a = rng.choice(pool[-6:] if rng.random() < 0.7 else pool)
     if kind == "unary":
         pool.append(b.unary(rng.choice(UNARY), a))

@@ -6,6 +6,7 @@ import itertools
 import random
 
 import pytest
+
 from prebake.vm.plan.extents import (
     Expr,
     add,

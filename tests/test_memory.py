@@ -10,6 +10,7 @@ from plan_build import Builder, arrays_for
 from plan_eval import CodeEvaluator, StepEvaluator
 from plan_models import row_softmax
 from plan_random import random_plan
+
 from prebake.vm.plan.block import BLOCK_BYTES
 from prebake.vm.plan.extents import const, symbol
 from prebake.vm.plan.lower import lower_plan
