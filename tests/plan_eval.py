@@ -384,7 +384,8 @@ def scalar_op(op: str, dtype: str, args: list[Any]) -> Any:
 
 INT = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "min": min, "max": max,
        "floordiv": lambda a, b: a // b if b else 0, "mod": lambda a, b: a % b if b else 0,
-       "eq": lambda a, b: int(a == b), "ne": lambda a, b: int(a != b), "lt": lambda a, b: int(a < b), "le": lambda a, b: int(a <= b)}
+       "eq": lambda a, b: int(a == b), "ne": lambda a, b: int(a != b), "lt": lambda a, b: int(a < b),
+       "le": lambda a, b: int(a <= b)}
 
 
 class GuardFailed(Exception):

@@ -135,6 +135,12 @@ def test_registers_are_no_entry_values_and_never_shared() -> None:
     assert (a + b).bounds() == (0, 10)
 
 
+def test_a_name_with_other_bounds_is_another_symbol() -> None:
+    anywhere, positive = symbol("count", -5, 5), symbol("count", 1, 5)
+    assert anywhere.bounds() == (-5, 5) and positive.bounds() == (1, 5)
+    assert is_less_equal(1, positive) is True and is_less_equal(1, anywhere) is None
+
+
 def test_trimming_keeps_values() -> None:
     before = N * M + 3
     trim_interned(limit=0)

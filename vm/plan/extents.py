@@ -204,7 +204,11 @@ def atom_expr(atom: Atom) -> Expr:
 
 def symbol(name: str, lo: Bound = 0, hi: Bound = 2**47) -> Expr:
     """An entry symbol, such as `x.shape[0]`; extents are bounded by the address space."""
-    return atom_expr(_atom("sym", name, (), lo, hi))
+    key = ("sym", name, lo, hi)  # the same name with other bounds, in another plan, is another symbol
+    found = _atoms.get(key)
+    if found is None:
+        found = _atoms[key] = Atom("sym", name, (), lo, hi, next(_order))
+    return atom_expr(found)
 
 
 def register(name: object, lo: Bound = -inf, hi: Bound = inf) -> Expr:
