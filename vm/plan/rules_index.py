@@ -180,8 +180,10 @@ def slice_extent(t: Typer, item: SliceV, extent: Expr) -> tuple[Expr, Expr, Expr
         step = t.int_expr(item.step)
         if step.value is None:
             step = const(facts.value_of(step)) if step.is_entry else step
-        if step.value is None or step.value == 0:
-            raise PlanRefused("a slice step known only at run time, or 0", kind="slice")
+        if step.value is None:
+            return _run_time_step(t, item, extent, step)
+        if step.value == 0:
+            raise PlanRefused("a slice step of 0", kind="slice")
         step_value = step.value
     up = step_value > 0
     start = _clip(t, item.start, extent, up, const(0) if up else extent - 1)
@@ -200,6 +202,16 @@ def slice_extent(t: Typer, item: SliceV, extent: Expr) -> tuple[Expr, Expr, Expr
         # an empty slice must not move the offset outside the buffer
         start = start if facts.lower_bound(start) >= 0 else emax(start, 0)
     return start, length, step
+
+
+def _run_time_step(t: Typer, item: SliceV, extent: Expr, step: Expr) -> tuple[Expr, Expr, Expr]:
+    """A slice whose step is known only while the program runs: taken to be positive, else the interpreter's."""
+    if t.facts.is_less_equal(1, step) is None:
+        t.trap("INTERPRET", compare("lt", step, 1))
+    start = _clip(t, item.start, extent, True, const(0))
+    stop = _clip(t, item.stop, extent, True, extent)
+    step = emax(step, 1)
+    return start, floordiv(emax(stop - start, 0) + step - 1, step), step
 
 
 def _clip(t: Typer, value: Value, extent: Expr, up: bool, default: Expr) -> Expr:

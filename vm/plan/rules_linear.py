@@ -38,7 +38,7 @@ def product(t: Typer, a: Arr, b: Arr) -> Value:
     m, k, n = a.shape[-2], t.facts.norm(a.shape[-1]), b.shape[-1]
     av = t.broadcast_view(a.view, (*batch, m, k))
     bv = t.broadcast_view(b.view, (*batch, k, n))
-    out = contract(t, batch, m, n, k, av, bv, a.dtype, b.dtype, vector=lead_a or lead_b)
+    out = contract(t, batch, m, n, k, av, bv, a.dtype, b.dtype, vector=lead_a and lead_b)
     drop = ([out.ndim - 2] if lead_a else []) + ([out.ndim - 1] if lead_b else [])
     if not drop:
         return out
@@ -59,7 +59,7 @@ def contract(t: Typer, batch: tuple[Expr, ...], m: Expr, n: Expr, k: Expr, av: V
         t.emit(Contract(batch, t.facts.norm(m), t.facts.norm(n), t.facts.norm(k), av, bv, out.view, dtype,
                         position=t.pc))
         return out
-    # vectors stream their operands once, other dtypes wrap exactly as NumPy's loops: a nest that reduces over k
+    # two vectors are a reduction, other dtypes wrap exactly as NumPy's loops: a nest that reduces over k
     native = COMPUTE[dtype]
     zero = const(0)
     nb = len(batch)
@@ -218,27 +218,45 @@ def einsum_of(t: Typer, terms: list[str], target: str, arrays: list[Arr]) -> Val
 
 def _einsum_contract(t: Typer, terms: list[str], target: str, arrays: list[Arr], extents: dict[str, Expr],
                      strides: list[dict[str, Expr]]) -> Value | None:
+    """Two operands as one product over labels of each kind taken together; None where that is none."""
     a, b = terms
     batch = [c for c in target if c in a and c in b]
     m = [c for c in target if c in a and c not in b]
     n = [c for c in target if c in b and c not in a]
     k = [c for c in a if c in b and c not in target]
     alone = [c for c in a + b if c not in target and (a + b).count(c) == 1]
-    if len(m) != 1 or len(n) != 1 or len(k) != 1 or alone or len(set(a)) != len(a) or len(set(b)) != len(b):
+    if not (m and n and k) or alone or len(set(a)) != len(a) or len(set(b)) != len(b):
         return None
     shape = tuple(extents[c] for c in batch)
-    zero = const(0)
 
-    def view(i: int, rows: str, columns: str) -> View:
-        v = arrays[i].view
-        s = strides[i]
-        return View(v.buffer, v.dtype, (*shape, extents[rows], extents[columns]),
-                    (*(s.get(c, zero) for c in batch), s[rows], s[columns]), v.offset)
+    def size(labels: list[str]) -> Expr:
+        return t.facts.norm(prod((extents[c] for c in labels), start=const(1)))
 
-    out = contract(t, shape, extents[m[0]], extents[n[0]], extents[k[0]], view(0, m[0], k[0]), view(1, k[0], n[0]),
-                   arrays[0].dtype, arrays[1].dtype)
-    order = [*batch, m[0], n[0]]
+    def view(i: int, rows: list[str], columns: list[str]) -> View:
+        v, s = arrays[i].view, strides[i]
+        steps = [_one_stride(t, labels, extents, s) for labels in (rows, columns)]
+        if None in steps:
+            order = [*(c for c in batch if c in terms[i]), *rows, *columns]
+            v = t.copy(permute(arrays[i], tuple(terms[i].index(c) for c in order))).view
+            s = dict(zip(order, v.strides, strict=True))
+            steps = [s[rows[-1]], s[columns[-1]]]
+        return View(v.buffer, v.dtype, (*shape, size(rows), size(columns)),
+                    (*(s.get(c, const(0)) for c in batch), *steps), v.offset)  # type: ignore[arg-type]
+
+    out = contract(t, shape, size(m), size(n), size(k), view(0, m, k), view(1, k, n), arrays[0].dtype, arrays[1].dtype)
+    order = [*batch, *m, *n]
+    if len(m) > 1 or len(n) > 1:
+        out = reshaped(t, out, tuple(extents[c] for c in order))
+        out.view.buffer.home = out.view
     return permute(out, tuple(order.index(c) for c in target)) if order != list(target) else out
+
+
+def _one_stride(t: Typer, labels: list[str], extents: dict[str, Expr], strides: dict[str, Expr]) -> Expr | None:
+    """The stride of several labels taken as one axis; None where they do not lie one inside the other."""
+    for outer, inner in zip(labels, labels[1:], strict=False):
+        if not t.facts.is_equal(strides[outer], strides[inner] * extents[inner]):
+            return None
+    return strides[labels[-1]]
 
 
 def _einsum_nest(t: Typer, target: str, arrays: list[Arr], extents: dict[str, Expr],

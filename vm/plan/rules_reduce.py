@@ -34,14 +34,22 @@ Map1 = Callable[[Any, Any], Any]
 def reduce_nest(t: Typer, a: Arr, axes: tuple[int, ...], kind: str, dtype: str, keepdims: bool,
                 prepare: Map1 | None = None) -> Value:
     """Reduce `prepare(element)` over axes into memory `dtype`; no axis left gives a NumPy scalar."""
+    origin = a.origin
     nest = NestBody()
+    mask_view = None
+    if 0 in axes and not keepdims and kind in _NEUTRAL and a.origin is not None:
+        dense = _without_taking_out(t, a, axes)
+        if dense is not None:  # what the mask does not hold counts as nothing
+            a, axes, mask_view = dense
     slot = nest.view(a.view)
     if prepare is not None:
         slot = prepare(nest, slot)
-    if kind in ("argmax", "argmin"):
-        pass
-    else:
+    if kind not in ("argmax", "argmin"):
         slot = nest.cast(slot, COMPUTE[dtype])
+    if mask_view is not None:
+        native = COMPUTE[dtype]
+        neutral = float(_NEUTRAL[kind]) if native[0] == "f" else bool(_NEUTRAL[kind]) if native == "bool" else _NEUTRAL[kind]
+        slot = nest.op("select", native, nest.view(mask_view), slot, nest.const(neutral, native))
     kept = tuple(const(1) if i in axes else e for i, e in enumerate(a.shape))
     out = t.new_temp(kept, dtype)
     mask = 0
@@ -51,7 +59,19 @@ def reduce_nest(t: Typer, a: Arr, axes: tuple[int, ...], kind: str, dtype: str, 
         strides.append(const(0) if i in axes else stride)
     ops = nest.finish()
     target = View(out.view.buffer, dtype, a.shape, tuple(strides), const(0))
-    t.emit(Nest(a.shape, nest.inputs, ops, [NestOut(nest.number(slot), kind, target, reduced=mask)], t.pc))
+    outs = [NestOut(nest.number(slot), kind, target, reduced=mask)]
+    count = None
+    if mask_view is not None and origin is not None and origin.count is None and len(axes) == a.ndim:
+        # how many they are comes with it: a mean asks
+        number = nest.cast(nest.view(mask_view), "i64")
+        ops = nest.finish()
+        count = t.new_temp((), "i64")
+        zeros = tuple([const(0)] * a.ndim)
+        outs = [NestOut(nest.number(slot), kind, target, reduced=mask),
+                NestOut(nest.number(number), "sum", View(count.view.buffer, "i64", a.shape, zeros, const(0)), reduced=mask)]
+    t.emit(Nest(a.shape, nest.inputs, ops, outs, t.pc))
+    if count is not None and origin is not None:
+        origin.count = t.int_expr(t.load(count))
     if keepdims:
         return out
     left = tuple(i for i in range(a.ndim) if i not in axes)
@@ -59,6 +79,23 @@ def reduce_nest(t: Typer, a: Arr, axes: tuple[int, ...], kind: str, dtype: str, 
     view = View(out.view.buffer, dtype, shape, contiguous_strides(shape, ITEM_BYTES[dtype]), const(0))
     out.view.buffer.home = view
     return Arr(view) if shape else t.load(Arr(view))
+
+
+_NEUTRAL = {"sum": 0, "prod": 1, "any": 0, "all": 1}
+
+
+def _without_taking_out(t: Typer, a: Arr, axes: tuple[int, ...]) -> tuple[Arr, tuple[int, ...], View] | None:
+    """For the elements of a mask: (all elements, axes to reduce, the mask over them)."""
+    from .rules_select import selected
+    origin = selected(t, a)
+    if origin is None:
+        return None
+    dense, n = origin.dense(), origin.mask.ndim
+    if dense.ndim != a.ndim - 1 + n:
+        return None
+    v = origin.mask.view
+    mask = View(v.buffer, v.dtype, dense.shape, (*v.strides, *([const(0)] * (dense.ndim - n))), v.offset)
+    return dense, (*range(n), *(i + n - 1 for i in axes if i)), mask
 
 
 def reduced_axes(t: Typer, a: Arr, axis: Value) -> tuple[int, ...]:
@@ -107,7 +144,10 @@ _sum_like("prod", "prod")
 def require_elements(t: Typer, arr: Arr, axes: tuple[int, ...]) -> None:
     """An extremum of nothing raises in NumPy: the interpreter serves it."""
     for i in axes:
-        if not t.facts.ask_less_equal(1, arr.shape[i]):
+        extent = t.facts.norm(arr.shape[i])
+        if not extent.is_entry and t.facts.is_less_equal(1, extent) is None:
+            t.trap("VALUE", compare("lt", extent, 1))
+        elif not t.facts.ask_less_equal(1, extent):
             raise PlanRefused("an extremum of no elements", kind="value-error")
 
 
@@ -175,6 +215,11 @@ def ptp(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Val
 
 
 def _count(t: Typer, arr: Arr, axes: tuple[int, ...]) -> Expr:
+    if 0 in axes and arr.origin is not None:
+        from .rules_select import count_of, selected
+        origin = selected(t, arr)
+        if origin is not None:
+            return t.facts.norm(prod((arr.shape[i] for i in axes if i), start=count_of(t, origin)))  # type: ignore[arg-type]
     return t.facts.norm(prod((arr.shape[i] for i in axes), start=const(1)))  # type: ignore[arg-type]
 
 

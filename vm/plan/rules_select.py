@@ -49,6 +49,13 @@ def selected(t: Typer, value: Value) -> Selected | None:
     return origin
 
 
+def count_of(t: Typer, origin: Selected) -> Expr:
+    """How often the mask holds: a sum, so that nothing needs to be taken out."""
+    if origin.count is None:
+        origin.count = t.int_expr(RULES["np.sum"](t, origin.mask))
+    return origin.count
+
+
 def is_same_mask(t: Typer, a: Arr, b: Arr) -> bool:
     """Whether two masks hold the same: one array that was not written since, or two that were computed alike."""
     return a.view.is_same(b.view) or (a.key is not None and a.key == b.key)

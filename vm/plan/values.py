@@ -48,6 +48,7 @@ class Selected:
     mask: Arr
     sources: tuple[tuple[Buffer, int], ...]
     region: list[Step]
+    count: Expr | None = None  # how often the mask holds, once that was asked
 
 
 @dataclass(eq=False)
