@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -331,12 +332,14 @@ def test_a_hundred_thousand_mutated_files():
     first = random.SystemRandom().randrange(10**9)
     for start in range(first, first + 100_000, 5_000):
         print(f"seeds {start} to {start + 4999}")
-        done = subprocess.run([sys.executable, __file__, str(start), "5000"], capture_output=True, text=True,
-                              timeout=3000)
+        script = f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n" \
+                 f"import test_msbc_fuzz\ntest_msbc_fuzz.run_limited({start}, 5000)"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=3000)
         assert done.returncode == 0, f"seeds from {start}: {done.stdout[-500:]}{done.stderr[-3000:]}"
 
 
-def _main(first: int, count: int) -> None:
+def run_limited(first: int, count: int) -> None:
+    """Run seeds in this process with its memory limited and its hangs reported; for a process of its own."""
     import faulthandler
     import resource
 
@@ -361,4 +364,4 @@ def _main(first: int, count: int) -> None:
 
 
 if __name__ == "__main__":
-    _main(int(sys.argv[1]), int(sys.argv[2]))
+    run_limited(int(sys.argv[1]), int(sys.argv[2]))

@@ -275,7 +275,7 @@ def diag_indices_cost(args: Sequence[Any]) -> Cost:
 def sections_cost(args: Sequence[Any]) -> Cost:
     """Splits: one view for each section."""
     where = _at(args, 1, 1)
-    is_list = isinstance(where, CONTAINERS) or (isinstance(where, np.ndarray) and where.ndim > 0)
+    is_list = isinstance(where, (range, *CONTAINERS)) or (isinstance(where, np.ndarray) and where.ndim > 0)
     n = extent_of((where,)).elements + 1 if is_list else count_of(where, 1)
     return Cost(n * 200, n * 5000 + extent_of(args[:1]).elements // 1000)
 
