@@ -17,7 +17,7 @@ INNER = {"lang": {"lang"}, "plan": {"lang", "plan"}, "run": {"lang", "plan", "ru
 
 def loaded_after(code):
     text = f"import sys\n{code}\nprint('\\n'.join(sys.modules))"
-    return set(subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True,
+    return set(subprocess.run([sys.executable, "-P", "-c", text], capture_output=True, text=True, check=True,
                               env={"PYTHONPATH": ":".join(p for p in sys.path if p)}).stdout.split())
 
 
