@@ -293,7 +293,7 @@ def test_a_script_uses_the_folder_beside_it(app):
                       "    score(x, prebake.freeze(np.ones((6, 5), np.float32)))\n"
                       "    print(score.stats()['prebuilt'], score.name)\n")
     out = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True,
-                         env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)})
+                         env={**os.environ, "PYTHONSAFEPATH": "", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
     assert out.stdout.split() == ["1", "bundled_model:score"]
 
 
