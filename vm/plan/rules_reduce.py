@@ -9,7 +9,7 @@ from typing import Any
 from .body import NestBody, truth
 from .extents import Expr, compare, const
 from .planner_errors import PlanRefused
-from .rules_elementwise import as_array, elementwise, given, ufunc
+from .rules_elementwise import as_array, check_weak, elementwise, given, ufunc
 from .rules_view import axes_of
 from .steps import (
     ITEM_BYTES,
@@ -26,7 +26,7 @@ from .steps import (
     contiguous_strides,
 )
 from .typed import NONE, Typer, rule
-from .values import COMPUTE, Arr, Num, Value
+from .values import COMPUTE, Arr, Num, Seq, Value
 
 Map1 = Callable[[Any, Any], Any]
 
@@ -112,10 +112,37 @@ def _flag(t: Typer, value: Value) -> bool:
     return given(value) and t.is_true(value)
 
 
-def _check(out: Value, initial: Value, where: Value, name: str) -> None:
-    if given(out) or given(initial) or (given(where) and not (
-            isinstance(where, Num) and where.is_constant and where.constant)):
-        raise PlanRefused(f"{name} with out=, initial= or where=", kind=f"reduce-option:{name}")
+def _masked(t: Typer, arr: Arr, where: Value, neutral: Any, dtype: str) -> Arr:
+    """The array with what `where=` leaves out replaced by a neutral element of memory `dtype`."""
+    if not given(where) or (isinstance(where, Num) and where.is_constant and where.constant):
+        return arr
+    if not isinstance(where, (Arr, Num)) or where.dtype != "bool":
+        raise PlanRefused("where= that is no bool array", kind="reduce-option:where")
+    native = COMPUTE[dtype]
+    value = {"f": float, "i": int, "b": bool}[native[0]](neutral)
+    picked = elementwise(t, [where, arr], dtype, lambda body, s: body.op(
+        "select", native, s[0], body.cast(s[1], native), body.const(value, native)))
+    found = as_array(t, picked)
+    if found.ndim != arr.ndim or not all(t.facts.ask_equal(x, y) for x, y in zip(found.shape, arr.shape, strict=True)):
+        raise PlanRefused("where= that is wider than the array", kind="reduce-option:where")
+    return found
+
+
+def _into(t: Typer, value: Value, out: Value) -> Value:
+    """Store a reduction into its `out=` array."""
+    if not given(out):
+        return value
+    if isinstance(out, Seq) and len(out.items) == 1:
+        out = out.items[0]
+    if not isinstance(out, Arr) or not isinstance(value, (Arr, Num)):
+        raise PlanRefused("out= that is no array", kind="reduce-option:out")
+    shape = value.shape if isinstance(value, Arr) else ()
+    if out.ndim != len(shape) or not all(t.facts.ask_equal(x, y) for x, y in zip(shape, out.shape, strict=True)):
+        raise PlanRefused("out= of another shape", kind="reduce-option:out")
+    if out.dtype != value.dtype:
+        raise PlanRefused("out= of another dtype decides what is computed in", kind="reduce-option:out")
+    t.write_view(out, value)
+    return out
 
 
 def _sum_dtype(t: Typer, a: Arr, dtype: Value) -> str:
@@ -131,10 +158,24 @@ def _sum_dtype(t: Typer, a: Arr, dtype: Value) -> str:
 def _sum_like(kind: str, name: str) -> None:
     def reduction(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE,
                   keepdims: Value = NONE, initial: Value = NONE, where: Value = NONE) -> Value:
-        _check(out, initial, where, name)
         arr = as_array(t, a)
-        return reduce_nest(t, arr, reduced_axes(t, arr, axis), kind, _sum_dtype(t, arr, dtype), _flag(t, keepdims))
+        memory = _sum_dtype(t, arr, dtype)
+        axes = reduced_axes(t, arr, axis)
+        arr = _masked(t, arr, where, _NEUTRAL[kind], memory)
+        value = reduce_nest(t, arr, axes, kind, memory, _flag(t, keepdims))
+        if given(initial):
+            value = _with_initial(t, "add" if kind == "sum" else "multiply", value, initial, memory)
+        return _into(t, value, out)
     rule(f"np.{name}", f"arr.{name}")(reduction)
+
+
+def _with_initial(t: Typer, name: str, value: Value, initial: Value, memory: str) -> Value:
+    if not isinstance(initial, Num):
+        raise PlanRefused("initial= that is no scalar", kind="reduce-option:initial")
+    result = ufunc(t, name, [value, initial if initial.python else Num(initial.operand, initial.dtype)])
+    if result.dtype != memory:  # type: ignore[union-attr]
+        raise PlanRefused("initial= of another dtype", kind="reduce-option:initial")
+    return result
 
 
 _sum_like("sum", "sum")
@@ -154,11 +195,21 @@ def require_elements(t: Typer, arr: Arr, axes: tuple[int, ...]) -> None:
 def _extreme(kind: str, *names: str) -> None:
     def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE,
                   initial: Value = NONE, where: Value = NONE) -> Value:
-        _check(out, initial, where, kind)
         arr = as_array(t, a)
         axes = reduced_axes(t, arr, axis)
-        require_elements(t, arr, axes)
-        return reduce_nest(t, arr, axes, kind, arr.dtype, _flag(t, keepdims))
+        if given(where) and not (isinstance(where, Num) and where.is_constant and where.constant):
+            if not isinstance(initial, Num) or not initial.is_constant:
+                raise PlanRefused(f"{kind} with where= needs initial=", kind=f"reduce-option:{kind}")
+            check_weak(t, initial, arr.dtype)
+            arr = _masked(t, arr, where, initial.constant, arr.dtype)
+        if not given(initial):
+            require_elements(t, arr, axes)
+        elif not all(t.facts.ask_less_equal(1, arr.shape[i]) for i in axes):
+            raise PlanRefused("an extremum of no elements with initial=", kind=f"reduce-option:{kind}")
+        value = reduce_nest(t, arr, axes, kind, arr.dtype, _flag(t, keepdims))
+        if given(initial):
+            value = _with_initial(t, "maximum" if kind == "max" else "minimum", value, initial, arr.dtype)
+        return _into(t, value, out)
     rule(*names)(reduction)
 
 
@@ -169,9 +220,11 @@ _extreme("min", "np.min", "np.amin", "arr.min")
 def _logical(kind: str) -> None:
     def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE,
                   where: Value = NONE) -> Value:
-        _check(out, NONE, where, kind)
         arr = as_array(t, a)
-        return reduce_nest(t, arr, reduced_axes(t, arr, axis), kind, "bool", _flag(t, keepdims), truth)
+        axes = reduced_axes(t, arr, axis)
+        if given(where) and not (isinstance(where, Num) and where.is_constant and where.constant):
+            arr = _masked(t, arr, where, _NEUTRAL[kind], arr.dtype)
+        return _into(t, reduce_nest(t, arr, axes, kind, "bool", _flag(t, keepdims), truth), out)
     rule(f"np.{kind}", f"arr.{kind}")(reduction)
 
 
@@ -181,7 +234,6 @@ _logical("all")
 
 def _position(kind: str) -> None:
     def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE) -> Value:
-        _check(out, NONE, NONE, kind)
         from .rules_view import ravel
         arr = as_array(t, a)
         if not given(axis):
@@ -193,7 +245,7 @@ def _position(kind: str) -> None:
         else:
             axes = (t.axis_of(axis, arr.ndim),)
         require_elements(t, arr, axes)
-        return reduce_nest(t, arr, axes, kind, "i64", _flag(t, keepdims))
+        return _into(t, reduce_nest(t, arr, axes, kind, "i64", _flag(t, keepdims)), out)
     rule(f"np.{kind}", f"arr.{kind}")(reduction)
 
 
@@ -240,17 +292,27 @@ def divide_by(t: Typer, value: Value, count: Value, dtype: str) -> Value:
 @rule("np.mean", "arr.mean")
 def mean(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE, keepdims: Value = NONE,
          where: Value = NONE) -> Value:
-    _check(out, NONE, where, "mean")
     arr = as_array(t, a)
     axes = reduced_axes(t, arr, axis)
     name = _mean_dtype(t, arr, dtype)
+    if given(where) and not (isinstance(where, Num) and where.is_constant and where.constant):
+        number = reduce_nest(t, _masked(t, _ones(t, arr), where, False, "bool"), axes, "sum", "i64", _flag(t, keepdims))
+        arr = _masked(t, arr, where, 0, name)
+        total = reduce_nest(t, arr, axes, "sum", name, _flag(t, keepdims))
+        return _into(t, divide_by(t, total, number, name), out)
     total = reduce_nest(t, arr, axes, "sum", name, _flag(t, keepdims))
-    return divide_by(t, total, Num(_count(t, arr, axes), "i64", "int"), name)
+    return _into(t, divide_by(t, total, Num(_count(t, arr, axes), "i64", "int"), name), out)
+
+
+def _ones(t: Typer, arr: Arr) -> Arr:
+    from .rules_create import filled
+    return filled(t, arr.shape, "bool", Num(Literal(True, "bool"), "bool"))
 
 
 def _variance(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, ddof: Value, keepdims: Value,
               where: Value) -> tuple[Value, str]:
-    _check(out, NONE, where, "var")
+    if given(where) and not (isinstance(where, Num) and where.is_constant and where.constant):
+        raise PlanRefused("a variance with where=", kind="reduce-option:var")
     arr = as_array(t, a)
     axes = reduced_axes(t, arr, axis)
     name = _mean_dtype(t, arr, dtype)
@@ -271,19 +333,19 @@ def _variance(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, ddof: V
         if not t.facts.ask_less_equal(0, left):
             left = const(0)
         count = Num(left, "i64", "int")
-    return divide_by(t, total, count, name), name
+    return divide_by(t, total, count, name), name  # the caller stores it into out=
 
 
 @rule("np.var", "arr.var")
 def var(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE, ddof: Value = NONE,
         keepdims: Value = NONE, where: Value = NONE) -> Value:
-    return _variance(t, a, axis, dtype, out, ddof, keepdims, where)[0]
+    return _into(t, _variance(t, a, axis, dtype, out, ddof, keepdims, where)[0], out)
 
 
 @rule("np.std", "arr.std")
 def std(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE, ddof: Value = NONE,
         keepdims: Value = NONE, where: Value = NONE) -> Value:
-    return ufunc(t, "sqrt", [_variance(t, a, axis, dtype, out, ddof, keepdims, where)[0]])
+    return _into(t, ufunc(t, "sqrt", [_variance(t, a, axis, dtype, out, ddof, keepdims, where)[0]]), out)
 
 
 @rule("np.linalg.norm")
@@ -315,19 +377,18 @@ def trace(t: Typer, a: Value, *rest: Value) -> Value:
 
 @rule("np.cumsum", "arr.cumsum")
 def cumsum(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE) -> Value:
-    return _scan(t, a, axis, dtype, out, "add", "cumsum")
+    return running(t, a, axis, dtype, out, "add", "cumsum")
 
 
 @rule("np.cumprod", "arr.cumprod")
 def cumprod(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE) -> Value:
-    return _scan(t, a, axis, dtype, out, "mul", "cumprod")
+    return running(t, a, axis, dtype, out, "mul", "cumprod")
 
 
-def _scan(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, op: str, name: str) -> Value:
-    """A running sum or product: a loop along the axis, each trip a scalar or a nest over the other axes."""
+def running(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, op: str, name: str) -> Value:
+    """A running sum, product or extremum: a loop along the axis, each trip a scalar or a nest over the other axes."""
+    from .rules_elementwise import into_out
     from .rules_view import ravel
-    if given(out):
-        raise PlanRefused(f"np.{name} with out=", kind=f"kernel:np.{name}")
     arr = as_array(t, a)
     if not given(axis):
         flat = ravel(t, arr)
@@ -335,8 +396,13 @@ def _scan(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, op: str, na
         arr, where = flat, 0
     else:
         where = t.axis_of(axis, arr.ndim)
-    memory = _sum_dtype(t, arr, dtype)
+    if op in ("add", "mul"):
+        memory = _sum_dtype(t, arr, dtype)
+    else:
+        memory = t.numpy_dtype(dtype) if given(dtype) else arr.dtype
     native = COMPUTE[memory]
+    if native == "bool" and op in ("add", "mul"):
+        raise PlanRefused(f"np.{name} in bool", kind="dtype")
     result = t.new_temp(arr.shape, memory)
     n = arr.shape[where]
     var = ScalarReg("i64", "scan")
@@ -346,29 +412,33 @@ def _scan(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, op: str, na
         acc = ScalarReg(native, "acc")
         if native == "i64":
             acc.expr = t.facts.new_register("acc")
-        start = Literal((0.0 if native[0] == "f" else 0) if op == "add" else (1.0 if native[0] == "f" else 1), native)
-        if op == "add" and native[0] == "f":
-            start = Literal(-0.0, native)  # -0.0 + x is x for every x
-        outer.append(SetStep(acc, start))
-        value = t.load(Arr(_at(arr.view, 0, var.expr)))
+        fresh = t.load(Arr(_at(arr.view, 0, var.expr)))
         body = t.scalar_body()
-        slot = body.cast(t.scalar_slot(body, value), native)
-        t.emit(ScalarOpStep(op, acc, (acc, slot), native))  # type: ignore[arg-type]
+        slot = body.cast(t.scalar_slot(body, fresh), native)
+        if op in ("add", "mul"):
+            zero, one = (-0.0, 1.0) if native[0] == "f" else (0, 1)  # -0.0 + x is x for every x
+            outer.append(SetStep(acc, Literal(zero if op == "add" else one, native)))
+            t.emit(ScalarOpStep(op, acc, (acc, slot), native))  # type: ignore[arg-type]
+        else:
+            outer.append(SetStep(acc, Literal(False if native == "bool" else 0.0 if native[0] == "f" else 0, native)))
+            first = IfStep(compare("eq", var.expr, 0), [SetStep(acc, slot)],  # type: ignore[arg-type]
+                           [ScalarOpStep(op, acc, (acc, slot), native)])  # type: ignore[arg-type]
+            t.emit(first)
         t.emit(StoreStep(_at(result.view, 0, var.expr), acc))
     else:
-        first, then = NestBody(), NestBody()
+        head, then = NestBody(), NestBody()
         x = _at(arr.view, where, var.expr)
         y = _at(result.view, where, var.expr)
-        slot = first.cast(first.view(x), native)
-        ops = first.finish()
-        one: list[Any] = [Nest(x.shape, first.inputs, ops, [NestOut(first.number(slot), "store", y)], t.pc)]
+        slot = head.cast(head.view(x), native)
+        ops = head.finish()
+        one_trip: list[Any] = [Nest(x.shape, head.inputs, ops, [NestOut(head.number(slot), "store", y)], t.pc)]
         slot = then.op(op, native, then.view(_at(result.view, where, var.expr - 1)), then.cast(then.view(x), native))
         ops = then.finish()
         more: list[Any] = [Nest(x.shape, then.inputs, ops, [NestOut(then.number(slot), "store", y)], t.pc)]
-        t.emit(IfStep(compare("eq", var.expr, 0), one, more))
+        t.emit(IfStep(compare("eq", var.expr, 0), one_trip, more))
     inner, t.steps = t.steps, outer
     t.emit(ForStep(var, const(0), n, const(1), inner))
-    return result
+    return into_out(t, result, out, None) if given(out) else result
 
 
 def _at(view: View, axis: int, index: Expr) -> View:

@@ -91,6 +91,7 @@ def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
         rules_python,
         rules_reduce,
         rules_select,
+        rules_ufunc_methods,
         rules_view,
     )
     started = perf_counter_ns()
