@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 import weakref
@@ -439,6 +440,8 @@ class FunctionState:
         return (_wrap_again, (self.fn, self.shapes, self.given, self.fallback, self.threads, self.tier_up))
 
     def __del__(self) -> None:
+        if sys.is_finalizing():
+            return  # modules are gone; the sessions wrote at exit what they held
         for session in list(sessions):
             session.retire(self)
 
