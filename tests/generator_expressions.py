@@ -9,6 +9,7 @@ EQUAL (equal values, signs of zero aside), NEAR (functions and float reductions:
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -58,6 +59,27 @@ def is_bool(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_)) or getattr(value, "dtype", np.dtype(int)).kind == "b"
 
 
+def is_atom(text: str) -> bool:
+    """True when anything may stand beside the text: a name or group, with calls, indexes and attributes behind it."""
+    name = re.match(r"[A-Za-z_]\w*", text)
+    at = name.end() if name else 0
+    if at == 0 and text[:1] != "(":
+        return False
+    while at < len(text):
+        if text[at] in "([":
+            level = 0
+            for end in range(at, len(text)):
+                level += (text[end] in "([{") - (text[end] in ")]}")
+                if level == 0:
+                    break
+            at = end + 1
+        elif attribute := re.match(r"\.[A-Za-z_]\w*", text[at:]):
+            at += attribute.end()
+        else:
+            return False
+    return True
+
+
 def fits(value: object) -> bool:
     """True for values that a program may go on with."""
     if is_array(value):
@@ -86,7 +108,7 @@ UNARY = table(
         6 (-{0}); 3 np.abs({0}); 2 abs({0}); 4 np.sqrt({0}); 2 np.square({0}); 2 np.floor({0}); 1 np.ceil({0});
         1 np.trunc({0}); 1 np.rint({0}); 1 np.negative({0}); 1 np.reciprocal({0}); 1 np.isnan({0});
         1 np.isfinite({0}); 1 np.logical_not({0}); 3 ({0} ** 2); 2 ({0}).astype(np.float32);
-        2 ({0}).astype(np.float64); 1 np.float64({0}); 1 ({0}).copy(); 1 np.nan_to_num({0});
+        2 ({0}).astype(np.float64); 1 ({0}).copy(); 1 np.nan_to_num({0});
         1 np.signbit(np.nan_to_num({0})); 1 (+{0})""",
     equal="""
         1 np.sign({0}); 2 np.maximum({0}, 0); 1 np.maximum({0}, 0.0)""",
@@ -274,9 +296,7 @@ class Expressions:
         if not fits(value):
             raise Dropped
         grade = grade if any(is_float(n.value) for n in nodes) or is_float(value) else EXACT
-        texts = [n.text for n in nodes]
-        if template.startswith("{0}") and nodes and not texts[0].isidentifier() and texts[0][-1:] not in ")]":
-            texts[0] = f"({texts[0]})"
+        texts = [n.text if is_atom(n.text) else f"({n.text})" for n in nodes]
         return Node(template.format(*texts), value, max([grade, *(n.grade for n in nodes)]))
 
     def pick(self, table: Table, *nodes: Node) -> Node:

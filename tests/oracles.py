@@ -376,47 +376,54 @@ def check_engines(source: str, arguments: Sequence[Sequence[Any]], engines: Sequ
     report = Report() if report is None else report
     report.programs += 1
     reference = Reference(source, grade)
-    references = [reference.run(args) for args in arguments]
-    reference.close()
-    for expected in references:
-        report.raised[expected.outcome.error.__name__ if expected.outcome.error else "nothing"] += 1
-    loose = [is_loose(expected) for expected in references]
-    report.loose += sum(loose)
+    originals = {engine: load(source) for engine in engines}
+    functions = {engine: prebake.jit(original) for engine, original in originals.items()}
     failures: list[str] = []
-    for engine in engines:
-        original = load(source)
-        function = prebake.jit(original)
-        try:
-            for number, (args, expected) in enumerate(zip(arguments, references, strict=True)):
-                before = _jit_calls(function)
-                with prebake.engine(engine):
-                    got = run(function, args)
-                if got.error is not None and issubclass(got.error, prebake.UnsupportedError):
-                    if number == 0:
-                        report.refused[getattr(got.value, "kind", "unsupported")] += engine == engines[0]
-                    break
-                report.calls[engine] += 1
-                if engine == "jit":
-                    if _jit_calls(function) > before:
-                        report.on_tape += 1
-                    else:
-                        reason, detail = _reason(prebake, function, args)
-                        report.fallbacks[reason] += 1
-                        report.examples.setdefault(reason, (report.programs, detail))
-                        if reason.startswith("planning failed"):
-                            failures.append(f"{engine}, arguments {number}: {detail}")
-                report.unbound += got.error is not expected.outcome.error is UnboundLocalError
-                if not loose[number]:
-                    differences = compare(got, expected)
-                elif got.error is not None and issubclass(got.error, prebake.PrebakeError):
-                    differences = [_error(got)]
-                else:
-                    differences = []
-                failures += [f"{engine}, arguments {number}: {text}" for text in differences]
-        finally:
+    try:
+        for number, args in enumerate(arguments):
+            # Compared at once: a result may be module state, which the next call changes.
+            expected = reference.run(args)
+            unsteady = is_loose(expected)
+            report.loose += unsteady
+            report.raised[expected.outcome.error.__name__ if expected.outcome.error else "nothing"] += 1
+            for engine in list(functions):
+                found, refused = _check_call(prebake, functions[engine], engine, args, expected, unsteady, report)
+                failures += [f"{engine}, arguments {number}: {text}" for text in found]
+                if refused:
+                    report.refused[refused] += engine == engines[0]
+                    del functions[engine]
+    finally:
+        reference.close()
+        for original in originals.values():
             forget(original)
     report.failures += failures
     return failures
+
+
+def _check_call(prebake: Any, function: Any, engine: str, args: Sequence[Any], expected: Expected, unsteady: bool,
+                report: Report) -> tuple[list[str], str]:
+    """(differences of one call, the kind by which the program was refused or '')."""
+    before = _jit_calls(function)
+    with prebake.engine(engine):
+        got = run(function, args)
+    if got.error is not None and issubclass(got.error, prebake.UnsupportedError):
+        return [], getattr(got.value, "kind", "") or "unsupported"
+    report.calls[engine] += 1
+    broken: list[str] = []
+    if engine == "jit" and _jit_calls(function) > before:
+        report.on_tape += 1
+    elif engine == "jit":
+        reason, detail = _reason(prebake, function, args)
+        report.fallbacks[reason] += 1
+        report.examples.setdefault(reason, (report.programs, detail))
+        if reason.startswith("planning failed"):
+            broken.append(detail)
+    report.unbound += got.error is not expected.outcome.error is UnboundLocalError
+    if not unsteady:
+        return broken + compare(got, expected), ""
+    if got.error is not None and issubclass(got.error, prebake.PrebakeError):
+        broken.append(_error(got))
+    return broken, ""
 
 
 def _jit_calls(function: Any) -> int:
