@@ -91,6 +91,8 @@ def load_stencils(name: str | None = None) -> ModuleType:
     found = _libraries.get(key)
     if found is not None:
         return found
+    from .stencils import table_text
+
     wanted = (LEVELS[name],) if name else runnable_levels()
     errors = []
     for level in wanted:
@@ -98,6 +100,9 @@ def load_stencils(name: str | None = None) -> ModuleType:
             found = import_module(f"._stencils_{level.name}", __package__)
         except ImportError as error:
             errors.append(f"{level.name}: {error}")
+            continue
+        if found.tables != table_text():
+            errors.append(f"{level.name}: built from other sources than these, build again")
             continue
         _libraries[key] = found
         return found

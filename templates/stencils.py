@@ -6,7 +6,7 @@ row has four variants, see include/pb_block.h. The encoder asks for indexes, the
 
 from __future__ import annotations
 
-from .scalars import BY_NAME, MEMORY, NATIVE, OPS, REDUCTIONS, ScalarOp
+from .scalars import MEMORY, NATIVE, OPS, REDUCTIONS, ScalarOp
 from .tapecode import NATIVE_CODE, NATIVE_OF, OPCODES
 
 # f(a, b) == f(b, a): one variant with a scalar serves both sides
@@ -21,17 +21,20 @@ _CASTS = len(OPS) * _WIDTH
 ODD_INDEX = _CASTS + _WIDTH * _WIDTH
 
 
-def stencil_index(op: str, dtype: str) -> int:
-    """Row of operation `op` on operands of `dtype`. Raises KeyError when the operation does not exist for it."""
-    row = BY_NAME[op]
-    if dtype not in row.dtypes:
-        raise KeyError(f"{op} is not defined for {dtype}")
-    return row.id * _WIDTH + NATIVE_CODE[dtype]
+# (operation, operand dtype) -> row; what is no key does not exist
+STENCIL_INDEX: dict[tuple[str, str], int] = {
+    (op.name, dtype): op.id * _WIDTH + NATIVE_CODE[dtype] for op in OPS for dtype in op.dtypes}
 
 
 def cast_index(frm: str, to: str) -> int:
     """Row of the conversion between two native dtypes."""
     return _CASTS + NATIVE_CODE[frm] * _WIDTH + NATIVE_CODE[to]
+
+
+def table_text() -> str:
+    """The numbering that tapes rely on, as one line: a library made from another one must not be used."""
+    rows = [f"{op.name}:{op.arity}:{','.join(op.dtypes)}" for op in OPS]
+    return " ".join((*rows, *OPCODES, *NATIVE, *MEMORY, *REDUCTIONS))
 
 
 def _row(op: ScalarOp, dtype: str, blocks: list[str]) -> str:
@@ -76,7 +79,8 @@ def stencil_names(level: str) -> dict[str, object]:
     table.append("pb_block_odd, NULL, NULL, NULL")
     commutes.append(0)
     return {
-        "level": level, "blocks": blocks, "table": table, "commutes": ", ".join(map(str, commutes)),
+        "level": level, "tables": table_text(), "blocks": blocks, "table": table,
+        "commutes": ", ".join(map(str, commutes)),
         "enums": [("N", NATIVE), ("M", tuple(MEMORY)), ("R", REDUCTIONS), ("T", OPCODES)],
         "native": NATIVE, "memory": tuple(MEMORY), "n_reductions": len(REDUCTIONS),
         "memory_to_native": ", ".join(str(NATIVE_CODE[NATIVE_OF.get(m, "i64")]) for m in MEMORY),

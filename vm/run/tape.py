@@ -13,7 +13,7 @@ from typing import Any
 
 from ...templates.levels import load_stencils
 from ...templates.scalars import BY_NAME
-from ...templates.stencils import ODD_INDEX, cast_index, stencil_index
+from ...templates.stencils import ODD_INDEX, STENCIL_INDEX, cast_index
 from ...templates.tapecode import MEMORY_CODE, NATIVE_CODE, NATIVE_OF, OPCODE, TRAPS
 from ..plan.code import (
     Alloc,
@@ -37,7 +37,7 @@ from ..plan.code import (
     Trap,
     While,
 )
-from ..plan.planner import PlanRefused
+from ..plan.planner_errors import PlanRefused
 from .tape_nest import encode_nest
 
 _ACTS = {"none": 0, "relu": 1}
@@ -136,7 +136,7 @@ class _Encoder:
     def _scalar(self, x: Scalar) -> None:
         args = x.args + (x.args[0],) * (3 - len(x.args))
         made = "bool" if BY_NAME[x.op].predicate else x.dtype
-        self.words += (OPCODE["scalar"], stencil_index(x.op, x.dtype), NATIVE_CODE[made], x.dst, *args)
+        self.words += (OPCODE["scalar"], STENCIL_INDEX[x.op, x.dtype], NATIVE_CODE[made], x.dst, *args)
 
     def _cast(self, x: Cast) -> None:
         self.words += (OPCODE["cast"], cast_index(x.frm, x.to), NATIVE_CODE[x.to], x.dst, x.src)

@@ -6,22 +6,24 @@ operation writes (reused after the last use), which outputs may be written in pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from ...templates.stencils import ODD_INDEX, cast_index, stencil_index
+from ...templates.stencils import ODD_INDEX, STENCIL_INDEX, cast_index
 from ...templates.tapecode import IN_KINDS, MEMORY_CODE, NATIVE_BYTES, NATIVE_CODE, NATIVE_OF, OPCODE, REDUCTION_CODE
-from ..plan.code import In, NestCode, NodeOp, Out, Ref
+from ..plan.code import In, NestCode, NodeOp, Out
 
 _ARG = ("argmax", "argmin")
 _KEEP_ORDER, _STREAM, _GATHER = 1, 2, 4  # PB_NEST_*
 _L1_BYTES = 32768
 _LARGEST_BLOCK, _SMALLEST_BLOCK, _INDEXED_BLOCK = 2048, 128, 1024
-_HEAD_WORDS = 12
+_MOST_AXES = 31  # sets of axes are bit masks in a word
+_NO_ARGS = ((-1, -1, -1), (-1, -1), (-1,), ())
 _LAST = 1 << 30  # a slot that an output uses lives to the end of the tile
 
 
 def encode_nest(nest: NestCode, words: list[int]) -> None:
     """Append the nest's words; one nest for each set of reduced axes. Raises KeyError where no stencil exists."""
+    if len(nest.outs) == 1:
+        _Nest(nest).append_to(words)
+        return
     masks: list[int] = []
     for out in nest.outs:
         if out.reduce != "store" and out.reduced not in masks:
@@ -38,7 +40,10 @@ def encode_nest(nest: NestCode, words: list[int]) -> None:
 
 def _used_by(out: Out) -> list[int]:
     """The slots that an output reads."""
-    return [s for s in (out.slot, out.mask, *(i[0] for i in out.indexes)) if s >= 0]
+    used = [out.slot] if out.mask < 0 else [out.slot, out.mask]
+    for index in out.indexes:
+        used.append(index[0])
+    return used
 
 
 def _keep_live(nest: NestCode, outs: tuple[Out, ...]) -> NestCode:
@@ -67,43 +72,51 @@ def _keep_live(nest: NestCode, outs: tuple[Out, ...]) -> NestCode:
 
 
 class _Op:
-    """One operation to be encoded: a stencil, or a gather."""
+    """One operation to be encoded: a stencil, or a gather. reads: the slots that it needs."""
 
-    __slots__ = ("args", "dtype", "gather", "indexes", "scratch", "stencil")
+    __slots__ = ("args", "dtype", "gather", "indexes", "item", "reads", "scratch", "stencil")
 
     def __init__(self, stencil: int, dtype: str, args: tuple[int, ...], gather: NodeOp | None = None,
                  indexes: tuple[tuple[int, int, int], ...] = ()) -> None:
         self.stencil, self.dtype, self.args, self.gather, self.indexes = stencil, dtype, args, gather, indexes
+        self.reads = args + tuple([i[0] for i in indexes]) if indexes else args
+        self.item = NATIVE_BYTES[dtype]
         self.scratch = -1
-
-    def reads(self) -> tuple[int, ...]:
-        return self.args + tuple(i[0] for i in self.indexes)
 
 
 class _Nest:
-    """A nest whose outputs reduce at most one set of axes, on its way to words."""
+    """A nest whose outputs reduce at most one set of axes, on its way to words.
+
+    This runs for every nest of a plan that is specialised while a caller waits: loops are plain and few.
+    """
 
     def __init__(self, nest: NestCode) -> None:
+        if len(nest.axes) > _MOST_AXES:
+            raise KeyError(f"a nest over {len(nest.axes)} axes")
         self.nest = nest
         self.n_in = len(nest.inputs)
         self.dtypes: list[str] = []  # native dtype of each slot
+        self.is_memory: list[bool] = []  # whether a slot may point into a view
         self.ops: list[_Op] = []
         self.made: dict[tuple[str, int], int] = {}  # (conversion, slot) -> slot
-        self.slot_of: list[int] = []  # the nest's slot -> ours
+        self.slot_of: list[int] = list(range(self.n_in))  # the nest's slot -> ours
+        for item in nest.inputs:
+            is_view = item.kind == "view"
+            self.dtypes.append(NATIVE_OF[item.memory] if is_view else item.dtype)
+            self.is_memory.append(is_view)
         for k, item in enumerate(nest.inputs):
-            self.dtypes.append(NATIVE_OF[item.memory] if item.kind == "view" else item.dtype)
-            self.slot_of.append(k)
-        for k, item in enumerate(nest.inputs):
-            self.slot_of[k] = self._converted(k, item.dtype)
+            if item.dtype != self.dtypes[k]:
+                self.slot_of[k] = self._converted(k, item.dtype)
         for op in nest.ops:
             self.slot_of.append(self._add(op))
         several = len(nest.outs) > 1
-        # reductions first: an output in place may overwrite the input that they read
-        self.outs = [self._out(o, several) for o in sorted(nest.outs, key=lambda o: o.reduce == "store")]
+        outs = sorted(nest.outs, key=_is_store) if several else nest.outs  # reductions first: see _own
+        self.outs = [self._out(o, several) for o in outs]
 
     def _push(self, op: _Op) -> int:
         self.ops.append(op)
         self.dtypes.append(op.dtype)
+        self.is_memory.append(op.gather is not None)
         return len(self.dtypes) - 1
 
     def _converted(self, slot: int, dtype: str, memory: str = "") -> int:
@@ -120,32 +133,31 @@ class _Nest:
         return found
 
     def _indexes(self, indexes: tuple[tuple[int, int, int], ...]) -> tuple[tuple[int, int, int], ...]:
-        return tuple((self._converted(self.slot_of[s], "i64"), extent, stride) for s, extent, stride in indexes)
+        return tuple([(self._converted(self.slot_of[s], "i64"), extent, stride) for s, extent, stride in indexes])
 
     def _add(self, op: NodeOp) -> int:
-        if op.op == "gather":
+        name = op.op
+        if name == "gather":
             slot = self._push(_Op(0, NATIVE_OF[op.memory], (), op, self._indexes(op.indexes)))
             return self._converted(slot, op.dtype)
-        args = tuple(self.slot_of[a] for a in op.args)
-        if op.op == "mov":
+        slot_of = self.slot_of
+        args = tuple([slot_of[a] for a in op.args])
+        if name == "mov":
             return args[0]
-        if op.op == "cast":
+        if name == "cast":
             return self._converted(args[0], op.dtype)
-        operands = op.dtype if op.op == "select" else op.operand_dtype
-        return self._push(_Op(stencil_index(op.op, operands), op.dtype, args))
-
-    def _is_memory(self, slot: int) -> bool:
-        """Whether the slot may point into a view."""
-        if slot < self.n_in:
-            return self.nest.inputs[slot].kind == "view"
-        return self.ops[slot - self.n_in].gather is not None
+        stencil = STENCIL_INDEX[name, op.dtype if name == "select" else op.operand_dtype]
+        return self._push(_Op(stencil, op.dtype, args))
 
     def _own(self, slot: int) -> int:
-        """The slot, copied if it may point into a view that another output overwrites."""
-        if not self._is_memory(slot):
+        """The slot, copied if it may point into a view that another output overwrites in place.
+
+        Stores happen one after the other at the end of a tile, after all reductions.
+        """
+        if not self.is_memory[slot]:
             return slot
         dtype = self.dtypes[slot]
-        return self._push(_Op(stencil_index("mov", dtype), dtype, (slot,)))
+        return self._push(_Op(STENCIL_INDEX["mov", dtype], dtype, (slot,)))
 
     def _out(self, out: Out, several: bool) -> Out:
         native = NATIVE_OF[out.memory]
@@ -162,113 +174,145 @@ class _Nest:
         if several and out.reduce == "store":
             slot = self._own(slot)
             mask = self._own(mask) if mask >= 0 else mask
-            indexes = tuple((self._own(s), e, st) for s, e, st in indexes)
+            indexes = tuple([(self._own(s), e, st) for s, e, st in indexes])
         return Out(slot, out.reduce, out.memory, out.ref, out.reduced, mask, indexes, out.position)
 
     # --- scratch ------------------------------------------------------------------------------------------------------
 
-    def _last_uses(self) -> list[int]:
+    def _assign_scratch(self) -> int:
+        """Give each operation a buffer, reused after the last use of what it holds; returns how many there are."""
+        ops, n_in = self.ops, self.n_in
         last = [-1] * len(self.dtypes)
-        for k, op in enumerate(self.ops):
-            for slot in op.reads():
+        for k, op in enumerate(ops):
+            for slot in op.reads:
                 last[slot] = k
         for out in self.outs:
             for slot in _used_by(out):
                 last[slot] = _LAST
-        return last
-
-    def _assign_scratch(self, last: Sequence[int]) -> int:
-        """Give each operation a buffer; returns how many there are."""
         free: list[int] = []
         count = 0
-        for k, op in enumerate(self.ops):
-            dying = []
-            for slot in set(op.reads()):
-                if slot >= self.n_in and last[slot] == k:
-                    dying.append(self.ops[slot - self.n_in])
-            # in place only where an element overwrites the element it is made of
-            reusable = [d for d in dying if op.gather is None and NATIVE_BYTES[d.dtype] == NATIVE_BYTES[op.dtype]]
-            if reusable:
-                op.scratch = reusable[0].scratch
-                dying.remove(reusable[0])
-            elif free:
-                op.scratch = free.pop()
-            else:
-                op.scratch = count
-                count += 1
-            free += [d.scratch for d in dying]
-            if last[self.n_in + k] < 0:  # never used
+        for k, op in enumerate(ops):
+            op.scratch = -1
+            for slot in op.reads:
+                if slot >= n_in and last[slot] == k:
+                    last[slot] = _LAST  # an operand that is read twice dies once
+                    dying = ops[slot - n_in]
+                    # in place only where an element overwrites the element it is made of
+                    if op.scratch < 0 and dying.item == op.item and op.gather is None:
+                        op.scratch = dying.scratch
+                    else:
+                        free.append(dying.scratch)
+            if op.scratch < 0:
+                held = [ops[s - n_in].scratch for s in op.reads if s >= n_in]
+                usable = [s for s in free if s not in held]
+                if usable:
+                    op.scratch = usable[-1]
+                    free.remove(op.scratch)
+                else:
+                    op.scratch = count
+                    count += 1
+            if last[n_in + k] < 0:  # never used
                 free.append(op.scratch)
         return count
 
     # --- words --------------------------------------------------------------------------------------------------------
 
     def append_to(self, words: list[int]) -> None:
-        nest, ops = self.nest, self.ops
-        last = self._last_uses()
-        n_scratch = self._assign_scratch(last)
-        item = max([NATIVE_BYTES[op.dtype] for op in ops], default=1)
+        """Append the nest's instruction."""
+        nest, ops, outs, is_memory = self.nest, self.ops, self.outs, self.is_memory
+        n_scratch = self._assign_scratch()
+        item, gathers, last_reader = 1, 0, 0
+        for k, op in enumerate(ops):
+            if op.item > item:
+                item = op.item
+            if op.gather is not None:
+                gathers += 1
+                last_reader = k
+            else:
+                for slot in op.reads:
+                    if is_memory[slot]:
+                        last_reader = k
         # from this operation on, outputs may be written at once: nothing reads a view any more
-        reads_view = [k for k, op in enumerate(ops)
-                      if op.gather is not None or any(self._is_memory(s) for s in op.reads())]
-        first_direct = self.n_in + max(reads_view, default=0)
-        if any(self._is_memory(s) for o in self.outs for s in _used_by(o)):
-            first_direct = _LAST
-        is_copy = not ops and len(self.outs) == 1
-        views = [x for x in nest.inputs if x.kind == "view"]
-        reduced = [o for o in self.outs if o.reduce != "store"]
-        is_indexed = any(o.mask >= 0 or o.indexes for o in self.outs)
-        gathers = sum(op.gather is not None for op in ops)
-        iotas = sum(x.kind == "iota" for x in nest.inputs)
-        memories = [x.memory for x in views] + [o.memory for o in self.outs]
-        is_plain = all(NATIVE_OF[m] == m for m in memories)
-        flags = _KEEP_ORDER if any(o.indexes for o in self.outs) else 0
-        if len(ops) <= 1 and is_plain and not (reduced or is_indexed or gathers):
+        first_direct = self.n_in + last_reader
+        reduced, arg_axis = 0, -1
+        has_reduction = is_indexed = is_scatter = False
+        is_plain = True
+        for out in outs:
+            for slot in _used_by(out):
+                if is_memory[slot]:
+                    first_direct = _LAST
+            if out.reduce != "store":
+                has_reduction, reduced = True, out.reduced
+                if out.reduce in _ARG:
+                    arg_axis = reduced.bit_length() - 1
+            is_scatter = is_scatter or bool(out.indexes)
+            is_indexed = is_indexed or out.mask >= 0
+            is_plain = is_plain and NATIVE_OF[out.memory] == out.memory
+        is_indexed = is_indexed or is_scatter
+        n_views = n_iotas = 0
+        n_buffers = n_scratch + has_reduction
+        for x in nest.inputs:
+            if x.kind == "view":
+                n_views += 1
+                if NATIVE_OF[x.memory] != x.memory:
+                    is_plain = False
+                    n_buffers += 1
+            elif x.kind == "iota":
+                n_iotas += 1
+        flags = _KEEP_ORDER if is_scatter else 0
+        if len(ops) <= 1 and is_plain and not (has_reduction or is_indexed or gathers):
             flags |= _STREAM
         if gathers:
             flags |= _GATHER
-        n_buffers = n_scratch + sum(NATIVE_OF[x.memory] != x.memory for x in views) + bool(reduced)
-        block = _INDEXED_BLOCK if is_indexed or gathers or iotas else _LARGEST_BLOCK
+        block = _INDEXED_BLOCK if is_indexed or gathers or n_iotas else _LARGEST_BLOCK
         while block > _SMALLEST_BLOCK and block * item * n_buffers > _L1_BYTES:
             block //= 2
-        arg_axis = next((o.reduced.bit_length() - 1 for o in reduced if o.reduce in _ARG), -1)
 
-        out: list[int] = [
-            0, len(nest.axes), self.n_in, len(ops), len(self.outs), len(views) + iotas + gathers + len(self.outs),
-            n_scratch, item, block, flags, arg_axis, reduced[0].reduced if reduced else 0, *nest.axes,
+        out_words: list[int] = [
+            0, len(nest.axes), self.n_in, len(ops), len(outs), n_views + n_iotas + gathers + len(outs), n_scratch, item,
+            block, flags, arg_axis, reduced, *nest.axes,
         ]
-        for item_in in nest.inputs:
-            _append_input(out, item_in)
+        for x in nest.inputs:
+            _append_input(out_words, x)
         for op in ops:
-            _append_op(out, op)
-        for o in self.outs:
-            direct = is_copy or o.slot >= first_direct
-            out += (REDUCTION_CODE[o.reduce], o.slot, NATIVE_CODE[self.dtypes[o.slot]], MEMORY_CODE[o.memory],
-                    o.ref.base, o.ref.offset, o.mask, direct, o.position, len(o.indexes), *o.ref.strides)
-            for index in o.indexes:
-                out += index
-        out[0] = len(out)
+            _append_op(out_words, op)
+        is_copy = not ops and len(outs) == 1
+        for out in outs:
+            direct = is_copy or out.slot >= first_direct
+            ref = out.ref
+            out_words += (REDUCTION_CODE[out.reduce], out.slot, NATIVE_CODE[self.dtypes[out.slot]],
+                          MEMORY_CODE[out.memory], ref.base, ref.offset, out.mask, direct, out.position,
+                          len(out.indexes), *ref.strides)
+            for index in out.indexes:
+                out_words += index
+        out_words[0] = len(out_words)
         words.append(OPCODE["nest"])
-        words += out
+        words += out_words
 
 
-def _append_input(out: list[int], x: In) -> None:
-    kind = IN_KINDS[x.kind]
+def _is_store(out: Out) -> bool:
+    return out.reduce == "store"
+
+
+def _append_input(words: list[int], x: In) -> None:
     if x.kind == "view":
-        ref = x.ref or Ref(-1, -1, ())
-        out += (kind, NATIVE_CODE[NATIVE_OF[x.memory]], MEMORY_CODE[x.memory], ref.base, ref.offset, *ref.strides)
+        ref = x.ref
+        assert ref is not None
+        words += (IN_KINDS["view"], NATIVE_CODE[NATIVE_OF[x.memory]], MEMORY_CODE[x.memory], ref.base, ref.offset,
+                  *ref.strides)
     else:
-        out += (kind, NATIVE_CODE[x.dtype], x.reg if x.kind == "scalar" else x.axis)
+        words += (IN_KINDS[x.kind], NATIVE_CODE[x.dtype], x.reg if x.kind == "scalar" else x.axis)
 
 
-def _append_op(out: list[int], op: _Op) -> None:
-    if op.gather is None:
-        args = op.args + (-1,) * (3 - len(op.args))
-        out += (0, op.stencil, NATIVE_CODE[op.dtype], len(op.args), *args, op.scratch)
-        return
+def _append_op(words: list[int], op: _Op) -> None:
     node = op.gather
-    ref = node.ref or Ref(-1, -1, ())
-    out += (1, 0, NATIVE_CODE[op.dtype], 0, -1, -1, -1, op.scratch, MEMORY_CODE[node.memory], node.position,
-            len(op.indexes), ref.base, ref.offset, *ref.strides)
+    if node is None:
+        n = len(op.args)
+        words += (0, op.stencil, NATIVE_CODE[op.dtype], n, *op.args, *_NO_ARGS[n], op.scratch)
+        return
+    ref = node.ref
+    assert ref is not None
+    words += (1, 0, NATIVE_CODE[op.dtype], 0, *_NO_ARGS[0], op.scratch, MEMORY_CODE[node.memory], node.position,
+              len(op.indexes), ref.base, ref.offset, *ref.strides)
     for index in op.indexes:
-        out += index
+        words += index
