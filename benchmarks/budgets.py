@@ -1,0 +1,129 @@
+"""Compile budgets: frontend, verifier and JIT of the reference functions, and what a call of an unforeseen shape costs.
+
+    python benchmarks/budgets.py [--repeat 50]
+
+Frontend counts from AST to Program (reading and parsing apart), JIT from arguments to a bound tape. `new shape`: a call
+under facts already planned, less a repeated call of that shape. `new plan`: the first call of a signature that was not
+seen, all of planning in it. No compiler is on the PATH and starting processes fails while those are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import prebake
+from prebake.vm.lang.bytecode import Program
+from prebake.vm.lang.frontend import compile_function
+from prebake.vm.lang.source import load_source
+from prebake.vm.plan.lower import lower_plan
+from prebake.vm.plan.planner import plan_live
+from prebake.vm.run.tape import Tape
+
+sys.path.insert(0, str(Path(__file__).parent))
+import reference
+
+
+def timed(function: Callable[[], Any], repeat: int) -> list[float]:
+    """Milliseconds of each of `repeat` runs after three that do not count."""
+    for _ in range(3):
+        function()
+    out = []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        function()
+        out.append((time.perf_counter() - start) * 1e3)
+    return out
+
+
+def percentile(values: list[float], q: float) -> float:
+    """The q-th percentile, nearest rank."""
+    ordered = sorted(values)
+    return ordered[min(int(len(ordered) * q / 100), len(ordered) - 1)]
+
+
+def no_processes(*args: object, **kwargs: object) -> None:
+    """Stands in for everything that starts a process."""
+    raise AssertionError("a call started a process")
+
+
+def read_global(program: Program) -> Callable[[int], object]:
+    """Captures of a program, from the modules that they name."""
+    return lambda i: getattr(sys.modules[program.captures[i].module], program.captures[i].name)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeat", type=int, default=50)
+    repeat = parser.parse_args().repeat
+    os.environ["PATH"] = ""
+    subprocess.Popen.__init__ = no_processes  # type: ignore[method-assign, assignment]
+    os.posix_spawn = os.fork = no_processes  # type: ignore[assignment]
+    print(f"{'ms, median (p99)':20}{'parse':>14}{'frontend':>16}{'verifier':>16}{'JIT':>16}{'sum p99':>9}"
+          f"{'new shape':>18}{'new plan p99':>14}")
+    for name, function in reference.FUNCTIONS.items():
+        args = reference.arguments(name, 16)
+        text = Path(reference.__file__).read_text()
+        parse = timed(lambda text=text: ast.parse(text), repeat)
+        load_source(function)
+        frontend = timed(lambda f=function: compile_function(f), repeat)
+        program = compile_function(function)
+        data = program.to_bytes()
+        verifier = timed(lambda p=program: p.verify(), repeat)
+        captures = read_global(program)
+
+        def specialise(program: Program = program, args: tuple = args, captures: Any = captures) -> Tape:
+            return Tape(lower_plan(plan_live(program, args, captures)))
+
+        jit = timed(specialise, repeat)
+        total = [a + b + c for a, b, c in zip(frontend, verifier, jit, strict=True)]
+        cells = [f"{median(parse):.2f}"] + [f"{median(v):.2f} ({percentile(v, 99):.2f})" for v in (frontend, verifier, jit)]
+        print(f"{name:20}{cells[0]:>14}" + "".join(f"{c:>16}" for c in cells[1:]) + f"{percentile(total, 99):>9.2f}"
+              f"{new_shapes(name, function, repeat):>18}{new_plans(name, function, repeat):>14.2f}"
+              f"   {len(program.code)} instructions, {len(data):,} bytes")
+
+
+def new_shapes(name: str, function: Callable, repeat: int) -> str:
+    """Added time of the first call of each new batch size under one plan, median (p99)."""
+    fast = prebake.jit(function)
+    with prebake.engine("jit"):
+        fast(*reference.arguments(name, 3))
+        added = []
+        for batch in np.random.default_rng(5).permutation(np.arange(4, 4 + max(repeat, 100))):
+            args = reference.arguments(name, int(batch))
+            start = time.perf_counter()
+            fast(*args)
+            first = time.perf_counter() - start
+            again = min(timed(lambda args=args: fast(*args), 3)) / 1e3
+            added.append((first - again) * 1e3)
+    return f"{median(added):.3f} ({percentile(added, 99):.2f})"
+
+
+def new_plans(name: str, function: Callable, repeat: int) -> float:
+    """99th percentile of the added time of a call that must plan: a fresh decorated function each time."""
+    added = []
+    args = reference.arguments(name, 5)
+    for _ in range(repeat):
+        fast = prebake.jit(function)
+        with prebake.engine("jit"):
+            start = time.perf_counter()
+            fast(*args)
+            first = time.perf_counter() - start
+            again = min(timed(lambda fast=fast: fast(*args), 3)) / 1e3
+        added.append((first - again) * 1e3)
+    return percentile(added, 99)
+
+
+if __name__ == "__main__":
+    main()
