@@ -119,6 +119,9 @@ def arange(t: Typer, start: Value, stop: Value = NONE, step: Value = NONE, dtype
         start, stop = python_int(const(0)), start
     step = step if given(step) else python_int(const(1))
     parts = [start, stop, step]
+    if all(isinstance(v, Num) and v.is_constant and v.python in ("int", "float") for v in parts) and any(
+            v.python == "float" for v in parts):  # type: ignore[union-attr]
+        return _float_range(t, *(float(v.constant) for v in parts), dtype=dtype)  # type: ignore[union-attr]
     if not all(isinstance(v, Num) and v.native in ("i64", "i32") for v in parts):
         raise PlanRefused("np.arange of floats", kind="kernel:np.arange")
     lo, hi, by = (t.int_expr(v) for v in parts)
@@ -139,6 +142,17 @@ def arange(t: Typer, start: Value, stop: Value = NONE, step: Value = NONE, dtype
             return slot
         return body.op("add", "i64", slot, t.scalar_slot(body, python_int(lo)))
     return indexed(t, (n,), name, value)
+
+
+def _float_range(t: Typer, start: float, stop: float, step: float, dtype: Value) -> Value:
+    """np.arange of float constants: the length and the first step are NumPy's."""
+    from math import ceil, isfinite
+    if not step or not all(map(isfinite, (start, stop, step))) or _dtype(t, dtype, "f64") != "f64":
+        raise PlanRefused("np.arange of these floats", kind="kernel:np.arange")
+    n = max(ceil((stop - start) / step), 0)
+    delta = (start + step) - start
+    return indexed(t, (const(n),), "f64", lambda body, i: body.op("add", "f64", body.const(start, "f64"), body.op(
+        "mul", "f64", body.cast(i[0], "f64"), body.const(delta, "f64"))))
 
 
 @rule("np.linspace")
@@ -373,7 +387,7 @@ def column_stack(t: Typer, tup: Value) -> Value:
     return join(t, parts, 1)
 
 
-@rule("np.split", "np.array_split")
+@rule("np.split")
 def split(t: Typer, ary: Value, sections: Value, axis: Value = NONE) -> Value:
     arr = as_array(t, ary)
     where = t.axis_of(axis, arr.ndim) if given(axis) else 0
@@ -446,6 +460,10 @@ def roll(t: Typer, a: Value, shift: Value, axis: Value = NONE) -> Value:
     from .extents import mod
     from .rules_view import reshaped
     arr = as_array(t, a)
+    if t.is_sequence(shift) and t.is_sequence(axis) and len(t.children(shift)) == len(t.children(axis)):
+        for one, along in zip(t.children(shift), t.children(axis), strict=True):
+            arr = roll(t, arr, one, along)  # type: ignore[assignment]
+        return arr
     if t.is_sequence(shift) or t.is_sequence(axis):
         raise PlanRefused("np.roll along several axes", kind="kernel:np.roll")
     source = arr if given(axis) else ravel(t, arr)
@@ -466,10 +484,14 @@ def roll(t: Typer, a: Value, shift: Value, axis: Value = NONE) -> Value:
 
 @rule("np.pad")
 def pad(t: Typer, a: Value, width: Value, mode: Value = NONE, constant_values: Value = NONE, *rest: Value) -> Value:
-    if (given(mode) and not (isinstance(mode, Static) and mode.value == "constant")) or any(map(given, rest)):
-        raise PlanRefused("np.pad in a mode other than constant", kind="kernel:np.pad")
+    name = mode.value if isinstance(mode, Static) and given(mode) else "constant"
+    if name not in ("constant", "edge", "wrap", "reflect", "symmetric") or any(map(given, rest)):
+        raise PlanRefused("np.pad in this mode", kind="kernel:np.pad")
     arr = as_array(t, a)
     pairs = _pad_widths(t, width, arr.ndim)
+    if name != "constant":
+        from .rules_compose import pad_by_copying
+        return pad_by_copying(t, arr, pairs, name)
     value = constant_values if given(constant_values) else python_int(const(0))
     if not isinstance(value, (Num, Arr)):
         raise PlanRefused("np.pad with values by axis", kind="kernel:np.pad")

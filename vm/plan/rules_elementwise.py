@@ -522,10 +522,17 @@ def clip(t: Typer, a: Value, *args: Value) -> Value:
 
 @rule("np.round", "np.around", "arr.round")
 def round_(t: Typer, a: Value, decimals: Value = NONE, out: Value = NONE) -> Value:
-    if (given(decimals) and t.known_int(decimals) != 0) or given(out):
-        raise PlanRefused("rounding to decimals", kind="kernel:np.round")
+    places = t.known_int(decimals) if given(decimals) else 0
+    if given(out) or abs(places) > 15:
+        raise PlanRefused("rounding into out=, or to many decimals", kind="kernel:np.round")
     if isinstance(a, (Arr, Num)) and a.dtype[0] in "iu":
+        if places < 0:
+            raise PlanRefused("rounding integers to tens", kind="kernel:np.round")
         return a if isinstance(a, Num) else t.copy(a)
+    if places:  # NumPy scales, rounds and scales back
+        there, back = ("multiply", "divide") if places > 0 else ("divide", "multiply")
+        factor = python_float(10.0 ** abs(places))
+        return ufunc(t, back, [ufunc(t, "rint", [ufunc(t, there, [a, factor])]), factor])
     return ufunc(t, "rint", [a])
 
 

@@ -84,6 +84,7 @@ def attribute(*names: str) -> Callable[[Rule], Rule]:
 def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
     """Execute a program abstractly and return the unfused plan. Raises PlanRefused."""
     from . import (  # noqa: F401  (they register their rules)
+        rules_compose,
         rules_create,
         rules_elementwise,
         rules_index,
