@@ -21,6 +21,7 @@ class Facts:
         self._known: dict[Expr, bool] = {}
         self._normal: dict[Expr, Expr] = {}  # memo of `norm` and of `lower_bound`, dropped when facts are learned
         self._lowest: dict[Expr, Bound] = {}
+        self._compared: dict[tuple[Expr, Expr], bool | None] = {}
         self.equal: dict[Atom, Expr] = {}  # symbols that facts proved equal to something simpler
         self.low: dict[Atom, int] = {}  # lower bounds of symbols that facts proved
         self.bounds_of: dict[Atom, tuple[Expr | None, Expr | None]] = {}  # loop variables: inclusive symbolic bounds
@@ -58,6 +59,7 @@ class Facts:
             except KeyError as error:
                 raise PlanRefused(f"no extent at hand for {error}", kind="signature") from None
             self._known[question] = known
+            self._compared.clear()
             self.asked.append(Fact(question, known, f"{question!r}" if known else f"not {question!r}"))
             if known:
                 self._learn(question)
@@ -66,6 +68,7 @@ class Facts:
     def _learn(self, question: Expr) -> None:
         self._normal.clear()
         self._lowest.clear()
+        self._compared.clear()
         if len(question.terms) == 1 and not question.const:
             (product, _), = question.terms
             if len(product) == 1 and product[0].op in ("le", "lt"):
@@ -93,13 +96,22 @@ class Facts:
 
     def is_equal(self, a: Expr | int, b: Expr | int) -> bool | None:
         """a == b when proved either way under what is known."""
+        if a is b:
+            return True
         x, y = self.norm(as_expr(a)), self.norm(as_expr(b))
-        known = is_equal(x, y)
-        if known is None:
-            if self.lower_bound(x - y) > 0 or self.lower_bound(y - x) > 0:
-                return False
-            return self._known.get(equality(*_apart(x, y)))
-        return known
+        if x is y:
+            return True
+        if not x.terms and not y.terms:
+            return False  # constants are interned
+        pair = (x, y)
+        if pair not in self._compared:
+            known = is_equal(x, y)
+            if known is None and (self.lower_bound(x - y) > 0 or self.lower_bound(y - x) > 0):
+                known = False
+            if known is None:
+                known = self._known.get(equality(*_apart(x, y)))
+            self._compared[pair] = known
+        return self._compared[pair]
 
     def ask_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a == b; recorded when it must be asked."""
@@ -179,7 +191,7 @@ class Facts:
 
     def _find_lower_bound(self, expr: Expr) -> Bound:
         best = max(expr.bounds()[0], self._tight(expr))
-        for _ in range(4):
+        for _ in range(0 if expr.is_entry else 4):
             expr, changed = self._push(expr, upper=False)
             best = max(best, expr.bounds()[0], self._tight(expr))
             if not changed:
