@@ -45,7 +45,6 @@ jit_score = prebake.jit(score)
 
 def onnx_bytes(layers: list[tuple[np.ndarray, np.ndarray]]) -> bytes:
     """The same model as ONNX (Gemm, Relu, Sigmoid)."""
-    import onnx
     from onnx import TensorProto, helper, numpy_helper
     nodes, weights, current = [], [], "x"
     for i, (w, b) in enumerate(layers):
