@@ -104,7 +104,7 @@ def test_a_changed_program_is_seen() -> None:
     print({old: f"{seen[old]} of {tried[old]}" for old in tried})
     assert sum(tried.values()) > 100
     # The rest changes nothing: extents of 1, branches not taken, symmetric values.
-    assert sum(seen.values()) > 0.5 * sum(tried.values())
+    assert sum(seen.values()) > 0.4 * sum(tried.values())
     assert all(seen[old] for old in tried)
 
 
