@@ -238,7 +238,7 @@ def _plane(n: int, dtype: Any) -> tuple:
     return -1.75, 0.25, -1.0, 1.0, n, n, 60 if n > 50 else 20, 2.0, np.dtype(wide)
 
 
-@program("data", _plane, big=125, dtypes=(np.float64,), tape=False)
+@program("data", _plane, big=125, dtypes=(np.float64,))
 def mandelbrot(xmin, xmax, ymin, ymax, xn, yn, limit, horizon, dtype):
     x = np.linspace(xmin, xmax, xn)
     y = np.linspace(ymin, ymax, yn)
@@ -282,7 +282,7 @@ def _fft(n: int, dtype: Any) -> tuple:
     return 2**k, 2, k, complexes((2**k,), np.float64, 1)
 
 
-@program("slices", _fft, big=2**15, dtypes=(np.float64,), tape=False)
+@program("slices", _fft, big=2**15, dtypes=(np.float64,))
 def stockham_fft(size, radix, stages, x):
     """A self-sorting transform: radix products, twiddles, transposes."""
     i, j = np.mgrid[0:radix, 0:radix]

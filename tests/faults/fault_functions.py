@@ -360,7 +360,7 @@ def square_in_place(z):
     return z
 
 
-case("27 complex in place", square_in_place, lambda: (rng().random(4) + 1j * rng().random(4),), tape=False)
+case("27 complex in place", square_in_place, lambda: (rng().random(4) + 1j * rng().random(4),))
 case("27 real in place", square_in_place, lambda: (rng().random(4),))
 
 

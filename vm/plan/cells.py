@@ -12,7 +12,7 @@ from .planner_errors import PlanRefused
 from .signature import NUMPY_DTYPES
 from .steps import Literal, Operand, ScalarReg, Step
 from .typer_state import Retry
-from .values import COMPUTE, Arr, Lazy, Num, Seq, Static, Value
+from .values import COMPUTE, Arr, Cplx, Lazy, Num, Seq, Static, Value
 
 _WIDE_LIMIT = 2**60
 _COUNTER_STEP = 256
@@ -53,6 +53,9 @@ class Cells(Emitting):
                 self._copy_into(cell_array, array)
                 self.steps = steps_before
             return cell_array
+        if isinstance(a, Cplx) and isinstance(b, Cplx) and a.dtype == b.dtype and a.python == b.python:
+            parts = [self._merge(reg, x, y, steps_a, steps_b) for x, y in ((a.re, b.re), (a.im, b.im))]
+            return Cplx(parts[0], parts[1], a.dtype, a.python)  # type: ignore[arg-type]
         if isinstance(a, Seq) and isinstance(b, Seq) and a.kind == b.kind and len(a.items) == len(b.items):
             items = [self._merge(reg, x, y, steps_a, steps_b) for x, y in zip(a.items, b.items, strict=True)]
             return Seq(items, a.kind)  # type: ignore[arg-type]
@@ -115,6 +118,11 @@ class Cells(Emitting):
                 outside = compare("lt", value.operand, int(lo)) + compare("lt", int(hi), value.operand)
                 self.trap("INTERPRET", outside)
 
+    @staticmethod
+    def _plain(value: Num) -> Num:
+        """A part of a complex scalar: a float register, whatever it came from."""
+        return Num(value.operand, value.dtype, "", cell=value.cell)
+
     def _operand_as(self, value: Num, cell: Num) -> Operand:
         body = self.scalar_body()
         return body.cast(self.scalar_slot(body, value), cell.native)  # type: ignore[no-any-return]
@@ -168,6 +176,8 @@ def is_same(a: Value, b: Value) -> bool:
         return a.operand is b.operand
     if isinstance(a, Arr) and isinstance(b, Arr):
         return a.view.is_same(b.view)
+    if isinstance(a, Cplx) and isinstance(b, Cplx):
+        return a.dtype == b.dtype and a.python == b.python and is_same(a.re, b.re) and is_same(a.im, b.im)
     if isinstance(a, Static) and isinstance(b, Static):
         return a.value is b.value or (type(a.value) is type(b.value) and a.value == b.value)
     if isinstance(a, Lazy) and isinstance(b, Lazy):

@@ -13,13 +13,14 @@ from typing import Any
 from ..lang.bytecode import UNBOUND
 from ..lang.opcodes import Op
 from .body import set_all
+from .complex_values import real_part
 from .cells import Cells, cell_reg, is_same, is_same_type, join_types
 from .extents import Expr, compare, const
 from .liveness import bits
 from .planner_errors import PlanRefused
 from .steps import BreakStep, ContinueStep, ForStep, IfStep, Operand, ScalarReg, Step, WhileStep, walk
 from .typer_state import Loop, NeedRuntimeLoop, NeedUnroll, Retry
-from .values import Arr, Num, Range, Seq, Static, python_int
+from .values import Arr, Cplx, Num, Range, Seq, Static, python_int
 
 _UNROLL_TRIPS = 4  # loops of constant, few trips are unrolled: their slices become constant
 _STATIC_TRIPS = 512  # a loop over containers unrolls at most this often
@@ -121,14 +122,14 @@ class Loops(Cells):
         ins = self.code[pc]
         if ins.op == Op.LOOP_WHILE:
             return self._try_types(pc, lambda loop: self._while(pc, loop))
-        seq: Arr | None = None
+        seq: Arr | Cplx | None = None
         if ins.op == Op.LOOP_EACH:
             over = self.get(ins.args[1])
             if isinstance(over, Range):
                 start, stop, step = over.start, over.stop, over.step
-            elif isinstance(over, Arr) and over.ndim:
+            elif isinstance(over, (Arr, Cplx)) and isinstance(real_part(over), Arr) and real_part(over).ndim:  # type: ignore[union-attr]
                 seq = over
-                start, stop, step = const(0), seq.shape[0], const(1)
+                start, stop, step = const(0), real_part(over).shape[0], const(1)  # type: ignore[union-attr]
             else:
                 raise NeedUnroll
         else:
@@ -202,7 +203,7 @@ class Loops(Cells):
 
     _peel_first = False
 
-    def _for(self, pc: int, seq: Arr | None, start: Expr, stop: Expr, step: Expr, up: bool, runs: bool, loop: Loop) -> str:
+    def _for(self, pc: int, seq: Arr | Cplx | None, start: Expr, stop: Expr, step: Expr, up: bool, runs: bool, loop: Loop) -> str:
         ins = self.code[pc]
         var_reg, body, end = ins.args[0], pc + 1, ins.args[-1] - 1
         if self._peel_first:
@@ -313,6 +314,16 @@ class Loops(Cells):
                 array = self.new_temp(value.shape, value.dtype)
                 self._copy_into(array, value)
                 self.regs[reg] = loop.cells[reg] = array
+            elif isinstance(value, Cplx) and isinstance(value.re, Num):
+                parts = [self._scalar_cell(self._plain(p), f"r{reg}") for p in (value.re, value.im)]
+                pairs += [(cell_reg(c), self._operand_as(p, c))  # type: ignore[arg-type]
+                          for c, p in zip(parts, (value.re, value.im), strict=True)]
+                self.regs[reg] = loop.cells[reg] = Cplx(*parts, value.dtype, value.python)
+            elif isinstance(value, Cplx) and reg in loop.array_cells:
+                arrays = [self.new_temp(p.shape, p.dtype) for p in (value.re, value.im)]  # type: ignore[union-attr]
+                for array, part in zip(arrays, (value.re, value.im), strict=True):
+                    self._copy_into(array, part)  # type: ignore[arg-type]
+                self.regs[reg] = loop.cells[reg] = Cplx(*arrays, value.dtype)
             else:
                 loop.cells[reg] = value
         set_all(self.steps, pairs)
@@ -350,6 +361,21 @@ class Loops(Cells):
                     raise Retry(reg, "type", join_types(entry, value) if isinstance(entry, Num) else None, value)
                 self._guard_cell(cell, value)
                 pairs.append((cell_reg(cell), self._operand_as(value, cell)))
+            elif isinstance(cell, Cplx) and isinstance(value, Cplx):
+                if cell.dtype != value.dtype or cell.python != value.python or type(cell.re) is not type(value.re):
+                    raise Retry(reg, "type")
+                if isinstance(cell.re, Num):
+                    pairs += [(cell_reg(c), self._operand_as(p, c))  # type: ignore[arg-type]
+                              for c, p in ((cell.re, value.re), (cell.im, value.im))]
+                    continue
+                if reg not in loop.array_cells:
+                    raise Retry(reg, "array")
+                for c, p in ((cell.re, value.re), (cell.im, value.im)):
+                    assert isinstance(c, Arr) and isinstance(p, Arr)
+                    if c.ndim != p.ndim or not self._same_shape(c, p):
+                        raise PlanRefused("an array changes its shape from trip to trip", kind="loop-shape")
+                    copies.append((c, p))
+                loop.kept.add(reg)
             elif isinstance(cell, Arr) and isinstance(value, Arr):
                 if reg not in loop.array_cells:
                     raise Retry(reg, "array")

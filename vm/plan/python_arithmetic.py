@@ -11,6 +11,7 @@ from .extents import Expr, compare, const, floordiv, mod
 from .facts import equality
 from .planner_errors import PlanRefused
 from .steps import Literal, Operand
+from .typer_state import NeedUnroll
 from .values import Num, python_bool, python_float, python_int
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
@@ -72,11 +73,17 @@ def _int_binary(t: Any, op: str, a: Expr, b: Expr) -> Num | None:  # type: ignor
         _divisor(t, b)
         return python_int((floordiv if op == "op.floordiv" else mod)(t.facts.norm(a), t.facts.norm(b)))
     if op == "op.pow":
+        a, b = t.facts.norm(a), t.facts.norm(b)
         k = b.value
         if k is None or not 0 <= k <= 4:
-            if k is None or k < 0:
+            if not a.is_entry or not b.is_entry:
+                if t.loops:
+                    raise NeedUnroll  # unrolled, the exponent may be a number
                 raise PlanRefused("a power of run-time integers", kind="int-power")
-            raise PlanRefused("a high power of an extent", kind="int-power")
+            base, k = t.facts.value_of(a), t.facts.value_of(b)
+            if k < 0 or abs(base) ** min(k, 64) >= 2**62:
+                raise PlanRefused("a power that is no 62-bit integer", kind="int-power")
+            return python_int(const(base**k))
         out = const(1)
         for _ in range(k):
             out = out * a

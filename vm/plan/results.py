@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .body import set_all
+from .complex_values import interleaved, whole_view
 from .planner_errors import PlanRefused
 from .steps import AllocStep, ExitStep, Result, ScalarReg, View
-from .values import Arr, Lazy, Map, Num, Seq, Static, Value
+from .values import Arr, Cplx, Lazy, Map, Num, Seq, Static, Value
 
 
 def build_result(typer: Any) -> Result:
@@ -92,6 +93,8 @@ class _Tree:
             if value.row >= 0 and value.python == "":
                 return Result("arg", row=value.row)
             return Result("scalar", operand=value.operand, dtype=value.dtype, python=value.python)
+        if isinstance(value, Cplx):
+            return self._complex(value)
         if isinstance(value, Static):
             if value.value is None or isinstance(value.value, (str, bool)):
                 return Result("const", value=value.value)
@@ -103,6 +106,27 @@ class _Tree:
         if isinstance(value, Map):
             return Result("dict", items=tuple(map(self.result, value.items.values())), keys=tuple(value.items))
         raise PlanRefused("this kind of value is not returned by a plan", kind="return-type")
+
+    def _complex(self, value: Cplx) -> Result:
+        if value.row >= 0:
+            return Result("arg", row=value.row)
+        found = self.done.get(id(value))
+        if found is not None:
+            return found
+        view = whole_view(value)
+        if view is not None:
+            if not all(e.is_entry for e in (*view.shape, *view.strides, view.offset)):
+                raise PlanRefused("a returned view known only while the program runs", kind="runtime-extent")
+            out = Result("view", view=view)
+        elif isinstance(value.re, Arr) and isinstance(value.im, Arr):
+            site = self.typer.returns[0]
+            if len(self.typer.returns) > 1 or site.conditional:
+                raise PlanRefused("a complex result of several returns", kind="return-type")
+            out = Result("new", view=interleaved(self.typer, value))
+        else:
+            raise PlanRefused("a complex scalar is returned", kind="return-type")
+        self.done[id(value)] = out
+        return out
 
     def _array(self, value: Arr) -> Result:
         if value.row >= 0:

@@ -36,6 +36,12 @@ def mask_read(t: Typer, base: Arr, mask: Arr) -> Arr:
             t.emit(StoreStep(target, t.load(Arr(source)).operand))
 
     count = _for_each_set(t, mask, keep, [out.view.buffer])
+    for other, region, writes, known in t.mask_counts:  # one extent for all that one mask takes
+        if region is t.steps and writes == t.serial.get(other.view.buffer, 0) and is_same_mask(t, other, mask):
+            count = known
+            break
+    else:
+        t.mask_counts.append((mask, t.steps, t.serial.get(mask.view.buffer, 0), count))
     v = out.view
     origin = Selected(lambda: base, mask, tuple((b, t.serial.get(b, 0)) for b in (base.view.buffer, mask.view.buffer)), t.steps)
     return Arr(View(v.buffer, v.dtype, (count, *rest), v.strides, v.offset), origin=origin)

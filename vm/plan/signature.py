@@ -19,6 +19,7 @@ DTYPE_NAMES: dict[np.dtype, str] = {
     np.dtype(np.bool_): "bool", np.dtype(np.int8): "i8", np.dtype(np.int16): "i16", np.dtype(np.int32): "i32",
     np.dtype(np.int64): "i64", np.dtype(np.uint8): "u8", np.dtype(np.uint16): "u16", np.dtype(np.uint32): "u32",
     np.dtype(np.uint64): "u64", np.dtype(np.float16): "f16", np.dtype(np.float32): "f32", np.dtype(np.float64): "f64",
+    np.dtype(np.complex64): "c64", np.dtype(np.complex128): "c128",
 }
 NUMPY_DTYPES: dict[str, np.dtype] = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 PYTHON_SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float"}
@@ -132,8 +133,8 @@ def describe(value: object) -> dict[str, object]:
                 "shape": value.shape if fixed else None}
     if isinstance(value, np.generic):
         name = DTYPE_NAMES.get(value.dtype)
-        if name is None:
-            raise TypeError(f"dtype {value.dtype} is not planned")
+        if name is None or name[0] == "c":
+            raise TypeError(f"a scalar of dtype {value.dtype} is not planned")
         return {"kind": "scalar", "dtype": name}
     if type(value) in PYTHON_SCALARS:
         python = PYTHON_SCALARS[type(value)]

@@ -18,6 +18,7 @@ from ...templates.registry import BY_ID
 from ..lang.bytecode import UNBOUND, Instruction, Program
 from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS
 from .compactions import drop_compactions
+from .complex_values import complex_attribute, complex_compare, complex_inplace, complex_kernel, is_complex_call
 from .control import Control
 from .emitting import product_of
 from .extents import Expr, as_expr, compare, const, select, symbol
@@ -44,6 +45,7 @@ from .steps import (
 from .values import (
     COMPUTE,
     Arr,
+    Cplx,
     Lazy,
     Map,
     Num,
@@ -137,7 +139,7 @@ class Typer(Control):
     def _make_leaf(self, index: int) -> Value:
         row = self.reader.rows[index]
         if row.kind == "array":
-            if row.dtype not in COMPUTE:
+            if row.dtype not in COMPUTE and row.dtype[0] != "c":
                 raise PlanRefused(f"dtype {row.dtype} is not planned", kind="dtype")
             if row.shape is not None:
                 shape: tuple[Expr, ...] = tuple(const(n) for n in row.shape)
@@ -148,6 +150,10 @@ class Typer(Control):
             else:
                 strides = tuple(symbol(f"{row.path}.strides[{d}]", -2**47, 2**47) for d in range(row.ndim))
             buffer = Buffer("arg", row.dtype, None, row=index, constant=row.constant, name=row.path)
+            if row.dtype[0] == "c":
+                part = "f32" if row.dtype == "c64" else "f64"
+                parts = [Arr(View(buffer, part, shape, strides, const(i * ITEM_BYTES[part]))) for i in (0, 1)]
+                return Cplx(parts[0], parts[1], row.dtype, row=index)
             return Arr(View(buffer, row.dtype, shape, strides, const(0)), row=index)
         if row.kind == "scalar":
             if row.dtype not in COMPUTE:
@@ -197,7 +203,7 @@ class Typer(Control):
         if isinstance(value, tuple):
             return Seq([self.constant(v) for v in value], "tuple")
         if isinstance(value, complex):
-            raise PlanRefused("complex numbers are not planned", kind="dtype")
+            return Cplx(python_float(value.real), python_float(value.imag), "c128", "complex")
         return Static(value)
 
     # --- running ------------------------------------------------------------------------------------------------------
@@ -222,13 +228,14 @@ class Typer(Control):
 
     def _guard_overlap(self) -> None:
         """Written arguments must not overlap other arguments: a fact like any other; refused where they do."""
-        arrays = [v for v in self.leaves.values() if isinstance(v, Arr)]
+        arrays = {row: v if isinstance(v, Arr) else v.re for row, v in self.leaves.items() if isinstance(v, (Arr, Cplx))}
         for index in self.written:
-            target = self.leaves[index]
+            target = arrays[index]
             assert isinstance(target, Arr)
-            for other in arrays:
-                if other.row == index or (other.row in self.written and other.row < index):
+            for row, other in arrays.items():
+                if row == index or (row in self.written and row < index):
                     continue
+                assert isinstance(other, Arr)
                 if other.view.buffer.constant:
                     continue
                 (lo, hi), (olo, ohi) = self._span(target), self._span(other)
@@ -237,11 +244,11 @@ class Typer(Control):
                     raise PlanRefused("a written argument overlaps another argument", kind="overlap")
 
     def _span(self, value: Arr) -> tuple[Expr, Expr]:
-        path = value.view.buffer.name
+        path, dtype = value.view.buffer.name, value.view.buffer.dtype
         lo = hi = symbol(f"{path}.data", 0, 2**47)
-        hi = hi + ITEM_BYTES[value.dtype]
-        if self.reader.rows[value.row].layout == "C":
-            return lo, lo + as_expr(ITEM_BYTES[value.dtype]) * product_of(value.shape)
+        hi = hi + ITEM_BYTES[dtype]
+        if self.reader.rows[value.view.buffer.row].layout == "C":
+            return lo, lo + as_expr(ITEM_BYTES[dtype]) * product_of(value.shape)
         for extent, stride in zip(value.shape, value.view.strides, strict=True):
             reach = stride * (extent - 1)
             up = compare("le", 0, reach)
@@ -264,6 +271,9 @@ class Typer(Control):
         value, key = self.get(a), self.program.constants[name]
         if isinstance(value, Lazy) and value.kind == "object":
             self.regs[dst] = self.leaf("attr", value.row, key)
+            return
+        if isinstance(value, Cplx):
+            self.regs[dst] = complex_attribute(self, value, str(key))
             return
         known = ATTRIBUTES.get(str(key))
         if known is None or not isinstance(value, (Arr, Num)) or (isinstance(value, Num) and value.maybe):
@@ -305,68 +315,80 @@ class Typer(Control):
             self.regs[dst] = item
 
     def type_STORE_TENSOR(self, base: int, index: int, value: int) -> None:
-        RULES["store"](self, self.get(base), self.get(index), self.get(value))
+        self.apply("store", self.get(base), self.get(index), self.get(value))
 
     def type_VIEW_TENSOR(self, dst: int, base: int, index: int) -> None:
         self.regs[dst] = self.subscript(self.get(base), self.get(index))
 
     def subscript(self, base: Value, index: Value) -> Value:
         """base[index]."""
-        return RULES["subscript"](self, base, index)
+        return self.apply("subscript", base, index)
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         """a OP b."""
+        if isinstance(a, Cplx) or isinstance(b, Cplx):
+            return complex_compare(self, op, a, b)
         return RULES["compare"](self, op, a, b)
 
+    def apply(self, name: str, *values: Value) -> Value:
+        """The rule of a kernel, or that of its complex form."""
+        if is_complex_call(name, values):
+            return complex_kernel(self, name, values)
+        return RULES[name](self, *values)
+
     def type_ALLOC_BUFFER(self, dst: int, shape: int, fill: int, dtype: int) -> None:
-        self.regs[dst] = RULES[("np.empty", "np.zeros", "np.ones")[fill]](self, self.get(shape), self.get(dtype))
+        self.regs[dst] = self.apply(("np.empty", "np.zeros", "np.ones")[fill], self.get(shape), self.get(dtype))
 
     def type_UNARY_NEG_TENSOR(self, dst: int, a: int) -> None:
-        self.regs[dst] = RULES["op.neg"](self, self.get(a))
+        self.regs[dst] = self.apply("op.neg", self.get(a))
 
     def type_UNARY_NOT_TENSOR(self, dst: int, a: int) -> None:
-        self.regs[dst] = RULES["op.invert"](self, self.get(a))
+        self.regs[dst] = self.apply("op.invert", self.get(a))
 
     def type_CAST_TENSOR(self, dst: int, a: int, dtype: int) -> None:
-        self.regs[dst] = RULES["arr.astype"](self, self.get(a), self.get(dtype))
+        self.regs[dst] = self.apply("arr.astype", self.get(a), self.get(dtype))
 
     def type_BINARY_ADD_TENSOR(self, dst: int, a: int, b: int) -> None:
-        self.regs[dst] = RULES["op.add"](self, self.get(a), self.get(b))
+        self.regs[dst] = self.apply("op.add", self.get(a), self.get(b))
 
     def type_BINARY_SUB_TENSOR(self, dst: int, a: int, b: int) -> None:
-        self.regs[dst] = RULES["op.sub"](self, self.get(a), self.get(b))
+        self.regs[dst] = self.apply("op.sub", self.get(a), self.get(b))
 
     def type_BINARY_MUL_TENSOR(self, dst: int, a: int, b: int) -> None:
-        self.regs[dst] = RULES["op.mul"](self, self.get(a), self.get(b))
+        self.regs[dst] = self.apply("op.mul", self.get(a), self.get(b))
 
     def type_BINARY_DIV_TENSOR(self, dst: int, a: int, b: int) -> None:
-        self.regs[dst] = RULES["op.truediv"](self, self.get(a), self.get(b))
+        self.regs[dst] = self.apply("op.truediv", self.get(a), self.get(b))
 
     def type_COMPARE_TENSOR(self, dst: int, a: int, b: int, op: int) -> None:
         self.regs[dst] = self.compare(COMPARE_OPS[op], self.get(a), self.get(b))
 
     def type_INPLACE_TENSOR(self, dst: int, a: int, b: int, kernel: int) -> None:
-        self.regs[dst] = RULES["inplace"](self, BY_ID[kernel].name, self.get(a), self.get(b))
+        target, value = self.get(a), self.get(b)
+        if isinstance(target, Cplx) or isinstance(value, Cplx):
+            self.regs[dst] = complex_inplace(self, BY_ID[kernel].name, target, value)
+        else:
+            self.regs[dst] = RULES["inplace"](self, BY_ID[kernel].name, target, value)
 
     def type_SELECT_TENSOR(self, dst: int, cond: int, a: int, b: int) -> None:
-        self.regs[dst] = RULES["np.where"](self, self.get(cond), self.get(a), self.get(b))
+        self.regs[dst] = self.apply("np.where", self.get(cond), self.get(a), self.get(b))
 
     def type_REDUCE_SUM_TENSOR(self, dst: int, a: int, axis: int, keepdims: int) -> None:
-        self.regs[dst] = RULES["np.sum"](self, self.get(a), self.get(axis), NONE, NONE, python_bool(bool(keepdims)))
+        self.regs[dst] = self.apply("np.sum", self.get(a), self.get(axis), NONE, NONE, python_bool(bool(keepdims)))
 
     def type_REDUCE_MAX_TENSOR(self, dst: int, a: int, axis: int, keepdims: int) -> None:
-        self.regs[dst] = RULES["np.max"](self, self.get(a), self.get(axis), NONE, python_bool(bool(keepdims)))
+        self.regs[dst] = self.apply("np.max", self.get(a), self.get(axis), NONE, python_bool(bool(keepdims)))
 
     def type_CALL_KERNEL(self, dst: int, kernel: int, args: Sequence[int]) -> None:
         name = BY_ID[kernel].name
         found = RULES.get(name)
-        if found is None:
+        if found is None and name not in ("py.complex", "np.angle", "np.imag"):
             raise PlanRefused(f"{name} is not planned", kind=f"kernel:{name}")
         values = [self.get(r) for r in args]
         if values and isinstance(values[0], Num) and values[0].maybe and name.startswith(("arr.", "py.isinstance")):
             raise PlanRefused("a scalar that is NumPy's on one path and Python's on another", kind="two-types")
         try:
-            self.regs[dst] = found(self, *values)
+            self.regs[dst] = complex_kernel(self, name, values) if is_complex_call(name, values) else found(self, *values)
         except TypeError as error:
             if "positional argument" in str(error):
                 raise PlanRefused(f"{name} with these arguments is not planned", kind=f"kernel:{name}") from None
@@ -377,6 +399,7 @@ class Typer(Control):
 
     def type_TENSOR_SHAPE_REF(self, dst: int, a: int, axis: int) -> None:
         value = self.get(a)
+        value = value.re if isinstance(value, Cplx) else value
         axis = axis - 0x10000 if axis >= 0x8000 else axis
         if not isinstance(value, Arr) or not -value.ndim <= axis < value.ndim:
             raise PlanRefused("shape of something that has no such axis", kind="axis-error")

@@ -90,6 +90,7 @@ class State:
         self.written: dict[int, Buffer] = {}  # rows of arguments that a step writes
         self.serial: dict[Buffer, int] = {}  # how often a buffer was written after it was made
         self.compactions: list[Compaction] = []
+        self.mask_counts: list[tuple[Any, list[Step], int, Expr]] = []  # masks, and how many elements they take
         self.read_only: set[Buffer] = set()  # buffers whose contents a copy stands for: writing them is refused
 
     # what lower layers ask of higher ones

@@ -85,6 +85,20 @@ class Num:
 
 
 @dataclass(eq=False)
+class Cplx:
+    """Complex numbers as two real parts of one shape; dtype 'c64' or 'c128'. python: 'complex' for Python's own.
+
+    row: the signature row that an array is the very object of.
+    """
+
+    re: Arr | Num
+    im: Arr | Num
+    dtype: str
+    python: str = ""
+    row: int = -1
+
+
+@dataclass(eq=False)
 class Static:
     """A value known while planning: None, a string, a dtype, Ellipsis, the unbound marker."""
 
@@ -134,7 +148,7 @@ class Range:
     step: Expr = field()
 
 
-Value: TypeAlias = "Arr | Num | Static | Seq | Map | Lazy | SliceV | Range"
+Value: TypeAlias = "Arr | Num | Cplx | Static | Seq | Map | Lazy | SliceV | Range"
 
 
 def python_int(value: Expr) -> Num:

@@ -24,13 +24,15 @@ static inline int64_t pb_now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* --- dtypes: codes follow the order of templates/scalars.py MEMORY --------------------------------------------------- */
+/* --- dtypes: codes follow the order of templates/scalars.py MEMORY, complex ones behind --------------------------------------------------- */
 
-enum { PB_BOOL, PB_I8, PB_I16, PB_I32, PB_I64, PB_U8, PB_U16, PB_U32, PB_U64, PB_F16, PB_F32, PB_F64, PB_NDTYPES };
+enum { PB_BOOL, PB_I8, PB_I16, PB_I32, PB_I64, PB_U8, PB_U16, PB_U32, PB_U64, PB_F16, PB_F32, PB_F64,
+       PB_C64, PB_C128, PB_NDTYPES };
 
 static const int pb_type_numbers[PB_NDTYPES] = {NPY_BOOL, NPY_INT8, NPY_INT16, NPY_INT32, NPY_INT64, NPY_UINT8,
-                                                NPY_UINT16, NPY_UINT32, NPY_UINT64, NPY_HALF, NPY_FLOAT, NPY_DOUBLE};
-static const int pb_item_bytes[PB_NDTYPES] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8};
+                                                NPY_UINT16, NPY_UINT32, NPY_UINT64, NPY_HALF, NPY_FLOAT, NPY_DOUBLE,
+                                                NPY_CFLOAT, NPY_CDOUBLE};
+static const int pb_item_bytes[PB_NDTYPES] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16};
 
 /* Code of a descriptor, or -1: other types and foreign byte order. `long` and `long long` are one code. */
 static inline int pb_descr_code(PyArray_Descr *d)
@@ -53,6 +55,8 @@ static inline int pb_descr_code(PyArray_Descr *d)
     case NPY_HALF: return PB_F16;
     case NPY_FLOAT: return PB_F32;
     case NPY_DOUBLE: return PB_F64;
+    case NPY_CFLOAT: return PB_C64;
+    case NPY_CDOUBLE: return PB_C128;
     default: return -1;
     }
 }

@@ -65,7 +65,7 @@ cdef extern from "_dispatch.h" nogil:
     enum: PB_NDTYPES
     enum: PB_BOOL, PB_F16, PB_F32, PB_F64
     enum: NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE
-    const int pb_type_numbers[12]
+    const int pb_type_numbers[14]
     int64_t pb_now_ns()
     bint pb_is_array(PyObject *)
     bint pb_is_array_like(PyObject *)
@@ -135,7 +135,8 @@ ABI_VERSION = PB_ABI_VERSION
 
 # memory dtype names in the order of the codes in _dispatch.h
 DTYPE_CODES = {name: code for code, name in enumerate(
-    ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64"))}
+    ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "c64",
+     "c128"))}
 
 # What an entry answers when it does not serve a call, the furthest step first in `MISS_NAMES`' order of precedence.
 cdef enum:

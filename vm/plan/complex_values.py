@@ -1,0 +1,532 @@
+"""Complex numbers as pairs of real parts: what a kernel does to both parts, and what it does to their product.
+
+An array argument is read and written through two strided views of its memory; temporaries keep their parts apart.
+Kernels that only move elements, and linear reductions, apply to each part; products are four real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .extents import const
+from .planner_errors import PlanRefused
+from .steps import ITEM_BYTES, AllocStep, Buffer, Literal, View, contiguous_strides
+from .values import Arr, Cplx, Map, Num, Seq, Static, Value, python_float, python_int
+
+_PART = {"c64": "f32", "c128": "f64"}
+_WIDE = {"c64": np.dtype(np.complex64), "c128": np.dtype(np.complex128)}
+_NAMES = {dtype: name for name, dtype in _WIDE.items()}
+
+# each part by itself; zeros stand for the imaginary part of a real operand
+_PARTWISE = {
+    "subscript", "np.reshape", "arr.reshape", "np.ravel", "arr.ravel", "arr.flatten", "np.transpose", "arr.transpose",
+    "np.permute_dims", "np.matrix_transpose", "np.swapaxes", "arr.swapaxes", "np.moveaxis", "np.expand_dims",
+    "np.squeeze", "arr.squeeze", "np.broadcast_to", "np.atleast_1d", "np.atleast_2d", "np.flip", "np.flipud",
+    "np.fliplr", "np.rot90", "np.diagonal", "arr.diagonal", "np.diag", "np.tril", "np.triu", "np.copy", "arr.copy",
+    "np.ascontiguousarray", "np.concatenate", "np.stack", "np.vstack", "np.hstack", "np.column_stack", "np.dstack",
+    "np.repeat", "arr.repeat", "np.tile", "np.roll", "np.take", "arr.take", "np.append", "np.zeros_like",
+    "np.empty_like", "np.sum", "arr.sum", "np.mean", "arr.mean", "np.cumsum", "arr.cumsum", "np.trace", "arr.trace",
+    "np.diff", "np.add.reduce", "op.pos", "np.positive", "np.negative", "op.neg", "np.where", "np.extract",
+    "np.lib.stride_tricks.sliding_window_view", "np.add", "np.subtract", "op.add", "op.sub",
+}
+_BILINEAR = {"np.matmul", "op.matmul", "np.dot", "arr.dot", "np.inner", "np.outer", "np.multiply.outer", "np.tensordot"}
+_PRODUCTS = {"op.mul", "np.multiply"}
+_QUOTIENTS = {"op.truediv", "np.divide"}
+# kernels whose dtype argument may ask for complex numbers, and its place
+_CREATORS = {"np.zeros": 1, "np.ones": 1, "np.empty": 1, "np.zeros_like": 1, "np.ones_like": 1, "np.empty_like": 1,
+             "np.full": 2, "arr.astype": 1, "np.array": 1, "np.asarray": 1}
+_CASTS = {"np.complex64": "c64", "np.complex128": "c128"}
+
+
+def complex_dtype(value: Value) -> str | None:
+    """'c64' or 'c128' for a dtype argument that names one."""
+    spec = value.value if isinstance(value, Static) else None
+    if spec is None or isinstance(spec, bool) or spec is ...:
+        return None
+    try:
+        return _NAMES.get(np.dtype(spec))  # type: ignore[call-overload]
+    except TypeError:
+        return None
+
+
+def _holds_complex(value: Value) -> bool:
+    return isinstance(value, Cplx) or (isinstance(value, Seq) and any(map(_holds_complex, value.items)))
+
+
+def is_complex_call(name: str, values: Sequence[Value]) -> bool:
+    """Whether a kernel has complex operands, or makes complex numbers."""
+    for value in values:
+        if isinstance(value, Cplx) or (isinstance(value, Seq) and _holds_complex(value)):
+            return not name.startswith(("py.list", "py.tuple", "py.zip", "py.enumerate", "py.dict")) and not (
+                name in ("subscript", "store") and not isinstance(values[0], Cplx) and not (
+                    name == "store" and isinstance(values[0], Arr)))
+    at = _CREATORS.get(name)
+    if at is not None and len(values) > at:
+        return complex_dtype(values[at]) is not None
+    return name in _CASTS or name == "py.complex"
+
+
+def real_part(value: Value) -> Value:
+    """The real part of anything: structure and real values stay."""
+    if isinstance(value, Cplx):
+        return value.re
+    return Seq([real_part(v) for v in value.items], value.kind) if isinstance(value, Seq) and _holds_complex(value) else value
+
+
+def _imaginary(t: Any, value: Value) -> Value:
+    """The imaginary part of an operand, zero for a real one."""
+    if isinstance(value, Cplx):
+        return value.im
+    if isinstance(value, Num):
+        return python_float(0.0) if value.python else Num(Literal(0.0, "f64"), "f64")
+    if isinstance(value, Arr):
+        from .rules_create import filled
+        return filled(t, value.shape, "f32" if value.dtype == "f32" else "f64", python_int(const(0)))
+    return value
+
+
+def _common(values: Sequence[Value]) -> str:
+    """The complex dtype of operands together, by NumPy's promotion."""
+    from .signature import NUMPY_DTYPES
+    strong: list[Any] = []
+    weak: list[Any] = []
+    for v in values:
+        if isinstance(v, (Cplx, Num)) and v.python:
+            weak.append(1j if isinstance(v, Cplx) else {"int": 1, "float": 1.0, "bool": True}[v.python])
+        elif isinstance(v, Cplx):
+            strong.append(_WIDE[v.dtype])
+        elif isinstance(v, (Arr, Num)):
+            if isinstance(v, Num) and v.maybe:
+                raise PlanRefused("a scalar that is NumPy's on one path and Python's on another", kind="two-types")
+            strong.append(NUMPY_DTYPES[v.dtype])
+    name = _NAMES.get(np.result_type(*strong, *weak))
+    if name is None:
+        raise PlanRefused("a complex dtype that is not planned", kind="dtype")
+    return name
+
+
+def _is_python(value: Value) -> bool:
+    return isinstance(value, (Num, Cplx)) and value.python != ""
+
+
+def _parts(t: Any, value: Value, part: str) -> tuple[Any, Any]:
+    """(real, imaginary) of an operand of elementwise arithmetic; the imaginary part of a real one is a literal 0."""
+    if isinstance(value, Cplx):
+        return value.re, value.im
+    if isinstance(value, (Arr, Num)):
+        return value, Num(Literal(0.0, part), part)
+    raise PlanRefused("a value that is no number meets complex numbers", kind="operand")
+
+
+def _elementwise(t: Any, values: Sequence[Value], build: Callable[..., tuple[Any, Any]], dtype: str | None = None) -> Cplx:
+    """build(body, real and imaginary slots...) -> two slots, as a complex value."""
+    from .rules_elementwise import elementwise
+    dtype = dtype or _common(values)
+    part = _PART[dtype]
+    flat = [p for v in values for p in _parts(t, v, part)]
+    made = [elementwise(t, flat, part, lambda body, s, i=i: build(body, *(body.cast(x, part) for x in s))[i])
+            for i in (0, 1)]
+    python = "complex" if all(map(_is_python, values)) else ""
+    return Cplx(made[0], made[1], dtype, python)
+
+
+def _real_elementwise(t: Any, value: Cplx, dtype: str, build: Callable[..., Any]) -> Value:
+    from .rules_elementwise import elementwise
+    part = _PART[value.dtype]
+    return elementwise(t, [value.re, value.im], dtype,  # type: ignore[no-any-return]
+                       lambda body, s: build(body, *(body.cast(x, part) for x in s)))
+
+
+def multiplied(t: Any, a: Value, b: Value) -> Cplx:
+    """a * b."""
+    part = _PART[_common([a, b])]
+
+    def build(body: Any, ar: Any, ai: Any, br: Any, bi: Any) -> tuple[Any, Any]:
+        def times(x: Any, y: Any) -> Any:
+            return body.op("mul", part, x, y)
+        return (body.op("sub", part, times(ar, br), times(ai, bi)), body.op("add", part, times(ar, bi), times(ai, br)))
+    return _elementwise(t, [a, b], build)
+
+
+def divided(t: Any, a: Value, b: Value) -> Cplx:
+    """a / b, by the quotient of the smaller part of b over the larger one, as NumPy divides."""
+    part = _PART[_common([a, b])]
+    if _is_python(a) and _is_python(b):
+        raise PlanRefused("division of Python's complex numbers", kind="dtype")
+
+    def build(body: Any, ar: Any, ai: Any, br: Any, bi: Any) -> tuple[Any, Any]:
+        def op(name: str, *slots: Any) -> Any:
+            return body.op(name, part, *slots)
+
+        def pick(x: Any, y: Any) -> Any:
+            return op("select", wide, x, y)
+        wide = op("ge", op("abs", br), op("abs", bi))
+        big, small = pick(br, bi), pick(bi, br)
+        zero = body.const(0.0, part)
+        nothing = body.op("and", "bool", op("eq", big, zero), op("eq", small, zero))
+        ratio = op("select", nothing, zero, op("div", small, big))
+        scale = op("div", body.const(1.0, part), op("add", big, op("mul", small, ratio)))
+        first = pick(op("add", ar, op("mul", ai, ratio)), op("add", op("mul", ar, ratio), ai))
+        second = pick(op("sub", ai, op("mul", ar, ratio)), op("sub", op("mul", ai, ratio), ar))
+        return op("mul", first, scale), op("mul", second, scale)
+    return _elementwise(t, [a, b], build)
+
+
+def _power(t: Any, base: Value, exponent: Value) -> Cplx:
+    if not isinstance(base, Cplx) or not isinstance(exponent, Num) or not exponent.is_constant:
+        raise PlanRefused("a complex power that is no constant", kind="kernel:np.power")
+    n = exponent.constant
+    if n != int(n) or not 1 <= n <= 8:
+        raise PlanRefused("a complex power of this exponent", kind="kernel:np.power")
+    out: Cplx | None = None
+    square, n = base, int(n)
+    while n:
+        if n & 1:
+            out = square if out is None else multiplied(t, out, square)
+        n >>= 1
+        if n:
+            square = multiplied(t, square, square)
+    assert out is not None
+    return out if out is not base else _positive(t, base)
+
+
+def _positive(t: Any, a: Cplx) -> Cplx:
+    return _elementwise(t, [a], lambda body, re, im: (re, im))
+
+
+def _exp(t: Any, z: Cplx) -> Cplx:
+    part = _PART[z.dtype]
+
+    def build(body: Any, re: Any, im: Any) -> tuple[Any, Any]:
+        def op(name: str, *slots: Any) -> Any:
+            return body.op(name, part, *slots)
+        size, zero = op("exp", re), body.const(0.0, part)
+        none = op("eq", size, zero)  # whatever the angle is
+        straight = op("eq", im, zero)
+        cosine = op("select", none, zero, op("mul", size, op("cos", im)))
+        sine = op("select", none, zero, op("mul", size, op("sin", im)))
+        return op("select", straight, size, cosine), op("select", straight, im, sine)
+    return _elementwise(t, [z], build, z.dtype)
+
+
+def _unary(t: Any, name: str, z: Cplx) -> Value | None:
+    """A kernel of one complex operand, or None."""
+    part = _PART[z.dtype]
+    if name in ("np.absolute", "py.abs"):
+        return _real_elementwise(t, z, part, lambda body, re, im: body.op("hypot", part, re, im))
+    if name in ("np.conjugate", "arr.conj", "arr.conjugate"):
+        return _elementwise(t, [z], lambda body, re, im: (re, body.op("neg", part, im)), z.dtype)
+    if name == "np.square":
+        return multiplied(t, z, z)
+    if name == "np.exp":
+        return _exp(t, z)
+    if name == "np.angle":
+        return _real_elementwise(t, z, part, lambda body, re, im: body.op("arctan2", part, im, re))
+    if name == "np.real":
+        return z.re
+    if name == "np.imag":
+        return z.im
+    if name == "np.isnan":
+        return _real_elementwise(t, z, "bool", lambda body, re, im: body.op(
+            "or", "bool", body.op("isnan", part, re), body.op("isnan", part, im)))
+    if name == "np.isfinite":
+        return _real_elementwise(t, z, "bool", lambda body, re, im: body.op(
+            "and", "bool", body.op("isfinite", part, re), body.op("isfinite", part, im)))
+    return None
+
+
+def _cast(t: Any, value: Value, dtype: str) -> Value:
+    """A number or array as complex numbers of a dtype, fresh."""
+    part = _PART[dtype]
+    if not isinstance(value, (Arr, Num, Cplx)):
+        raise PlanRefused("complex numbers of a sequence", kind="array-like")
+    made = _elementwise(t, [value], lambda body, re, im: (body.cast(re, part), body.cast(im, part)), dtype)
+    made.python = ""
+    return made
+
+
+def complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
+    """A kernel of complex operands, or one that makes complex numbers."""
+    from .rules_elementwise import given
+    from .typed import NONE, RULES
+    if name == "store":
+        return _store(t, *values)
+    at = _CREATORS.get(name)
+    wanted = complex_dtype(values[at]) if at is not None and len(values) > at else None
+    if name in _CASTS:
+        return _cast(t, values[0] if values else python_float(0.0), _CASTS[name])
+    if name == "py.complex":
+        raise PlanRefused("complex() is not planned", kind="kernel:py.complex")
+    if at is not None and (wanted is not None or name in ("np.array", "np.asarray", "np.full", "np.ones_like")):
+        return _create(t, name, list(values), wanted)
+    first = values[0] if values else NONE
+    if isinstance(first, Cplx) and all(not given(v) or (isinstance(v, Static) and v.value == "same_kind") or (
+            isinstance(v, Num) and v.is_constant) for v in values[1:]):
+        done = _unary(t, name, first)
+        if done is not None:
+            return done
+    if name in _PRODUCTS | _QUOTIENTS | {"np.add", "np.subtract", "np.negative", "np.positive"} and len(values) > 2:
+        return _into(t, complex_kernel(t, name, values[:2]), values[2], values[3:])
+    if name in ("py.len", "np.shape", "np.ndim", "np.size"):
+        return RULES[name](t, real_part(first), *values[1:])
+    if name in _PRODUCTS:
+        return multiplied(t, *values)
+    if name in _QUOTIENTS:
+        return divided(t, *values)
+    if name in ("op.pow", "np.power"):
+        return _power(t, *values[:2])
+    if name in ("np.equal", "np.not_equal"):
+        return complex_compare(t, "==" if name == "np.equal" else "!=", values[0], values[1])
+    if name in _BILINEAR:
+        return _bilinear(t, name, values)
+    if name == "np.einsum" and isinstance(values[1], Seq) and len(values[1].items) <= 2:
+        return _einsum(t, values)
+    if name in _PARTWISE:
+        return _partwise(t, name, values, RULES)
+    raise PlanRefused(f"{name} of complex numbers is not planned", kind="dtype")
+
+
+def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any]) -> Value:
+    if name in ("np.add", "np.subtract", "op.add", "op.sub") or name in ("np.negative", "np.positive", "op.neg"):
+        dtype = _common(values)
+        part = _PART[dtype]
+        op = {"add": "add", "subtract": "sub", "sub": "sub", "negative": "neg", "neg": "neg", "positive": "mov"}[name.split(".")[1]]
+        if len(values) == 1:
+            return _elementwise(t, values, lambda body, re, im: (body.op(op, part, re), body.op(op, part, im)), dtype)
+        return _elementwise(t, values, lambda body, ar, ai, br, bi: (
+            body.op(op, part, ar, br), body.op(op, part, ai, bi)), dtype)
+    if name == "np.where":
+        condition, x, y = values
+        dtype = _common([x, y])
+        part = _PART[dtype]
+        if isinstance(condition, Cplx):
+            raise PlanRefused("a complex condition", kind="dtype")
+        both = [[_as(t, p, part) for p in _parts(t, v, part)] for v in (x, y)]
+        return Cplx(*(rules[name](t, condition, p, q) for p, q in zip(*both, strict=True)), dtype)
+    if name in ("np.concatenate", "np.stack", "np.vstack", "np.hstack", "np.column_stack", "np.dstack", "np.append"):
+        items = list(t.children(values[0])) if name != "np.append" else list(values[:2])
+        dtype = _common(items)
+        wide = [v if isinstance(v, Cplx) and v.dtype == dtype else _cast(t, v, dtype) for v in items]
+        whole = [Seq([getattr(w, side) for w in wide], "tuple") for side in ("re", "im")]
+        if name == "np.append":
+            return Cplx(*(rules[name](t, *w.items, *values[2:]) for w in whole), dtype)
+        return Cplx(*(rules[name](t, w, *values[1:]) for w in whole), dtype)
+    first = values[0]
+    if not isinstance(first, Cplx) or any(map(_holds_complex, values[1:])):
+        raise PlanRefused(f"{name} of these complex operands is not planned", kind="dtype")
+    return Cplx(rules[name](t, first.re, *values[1:]), rules[name](t, first.im, *values[1:]), first.dtype)
+
+
+def _as(t: Any, value: Value, part: str) -> Value:
+    """A real value in the dtype of the parts."""
+    from .rules_elementwise import elementwise
+    if value.dtype == part and not (isinstance(value, Num) and value.python):  # type: ignore[union-attr]
+        return value
+    return elementwise(t, [value], part, lambda body, s: body.cast(s[0], part))  # type: ignore[no-any-return]
+
+
+def _combined(t: Any, a: Value, b: Value, sign: str) -> Value:
+    from .rules_elementwise import ufunc
+    return ufunc(t, sign, [a, b])
+
+
+def _bilinear(t: Any, name: str, values: Sequence[Value]) -> Value:
+    """A product of two operands, as real products of their parts."""
+    from .typed import RULES
+    a, b, *rest = values
+    dtype = _common([a, b])
+    part = _PART[dtype]
+
+    def product(x: Value, y: Value) -> Value:
+        return RULES[name](t, _as(t, x, part), _as(t, y, part), *rest)
+    return _four(t, a, b, product, dtype)
+
+
+def _four(t: Any, a: Value, b: Value, product: Callable[[Value, Value], Value], dtype: str) -> Cplx:
+    if not isinstance(b, Cplx):
+        assert isinstance(a, Cplx)
+        return Cplx(product(a.re, b), product(a.im, b), dtype)
+    if not isinstance(a, Cplx):
+        return Cplx(product(a, b.re), product(a, b.im), dtype)
+    return Cplx(_combined(t, product(a.re, b.re), product(a.im, b.im), "subtract"),  # type: ignore[arg-type]
+                _combined(t, product(a.re, b.im), product(a.im, b.re), "add"), dtype)  # type: ignore[arg-type]
+
+
+def _einsum(t: Any, values: Sequence[Value]) -> Value:
+    from .typed import RULES
+    subscripts, operands, *rest = values
+    items = t.children(operands)
+    if len(items) == 1:
+        z = items[0]
+        return Cplx(*(RULES["np.einsum"](t, subscripts, Seq([p], "tuple"), *rest) for p in (z.re, z.im)), z.dtype)
+    dtype = _common(items)
+    part = _PART[dtype]
+
+    def product(x: Value, y: Value) -> Value:
+        return RULES["np.einsum"](t, subscripts, Seq([_as(t, x, part), _as(t, y, part)], "tuple"), *rest)
+    return _four(t, items[0], items[1], product, dtype)
+
+
+def _create(t: Any, name: str, values: list[Value], wanted: str | None) -> Value:
+    """Arrays of complex numbers."""
+    from .rules_elementwise import given
+    from .typed import NONE, RULES
+    at = _CREATORS[name]
+    if name == "arr.astype":
+        assert wanted is not None
+        if any(given(v) and not isinstance(v, (Num, Static)) for v in values[2:]):
+            raise PlanRefused("astype with these arguments", kind="kernel:arr.astype")
+        return _cast(t, values[0], wanted)
+    if name in ("np.array", "np.asarray"):
+        source = values[0]
+        if isinstance(source, Seq):
+            items = t.children(source)
+            dtype = wanted or _common(items)
+            if not all(isinstance(v, (Num, Cplx)) for v in items):
+                raise PlanRefused("an array of sequences of complex numbers", kind="array-like")
+            both = [_parts(t, v, _PART[dtype]) for v in items]
+            return Cplx(*(RULES["np.array"](t, Seq([_as(t, p[i], _PART[dtype]) for p in both], "list")) for i in (0, 1)),
+                        dtype)
+        if isinstance(source, Cplx) and name == "np.asarray" and wanted in (None, source.dtype):
+            return source
+        return _cast(t, source, wanted or source.dtype)  # type: ignore[union-attr]
+    like = name.endswith("_like")
+    dtype = wanted or values[0].dtype if like else wanted  # type: ignore[union-attr]
+    fill: Value = NONE
+    if name == "np.full":
+        fill = values[1]
+        dtype = wanted or (fill.dtype if isinstance(fill, Cplx) else None)
+    if dtype is None or dtype not in _PART:
+        raise PlanRefused(f"{name} of complex numbers", kind="dtype")
+    part = Static(np.dtype(np.float32 if dtype == "c64" else np.float64))
+    values += [NONE] * (at + 1 - len(values))
+    values[at] = part
+    values[0] = real_part(values[0])
+    if name == "np.full":
+        whole = _parts(t, fill, _PART[dtype])
+        return Cplx(*(RULES[name](t, values[0], _as(t, p, _PART[dtype]), part, *values[3:]) for p in whole), dtype)
+    other = {"np.ones": "np.zeros", "np.ones_like": "np.zeros_like"}.get(name, name)
+    return Cplx(RULES[name](t, *values), RULES[other](t, *values), dtype)
+
+
+def _store(t: Any, base: Value, index: Value, value: Value) -> Value:
+    """base[index] = value: both parts of the right side are complete before the first is stored."""
+    from .typed import NONE, RULES
+    if not isinstance(base, Cplx):
+        raise PlanRefused("complex numbers are stored into an array of real ones", kind="dtype")
+    if isinstance(value, (Seq, Map, Static)):
+        raise PlanRefused("a sequence is stored into an array", kind="array-like")
+    re, im = _parts(t, value, _PART[base.dtype])
+    if isinstance(im, Arr) and isinstance(base.re, Arr) and im.view.buffer is base.re.view.buffer and not (
+            isinstance(base.im, Arr) and im.view.is_same(base.im.view)):
+        im = t.copy(im)
+    RULES["store"](t, base.re, index, re)
+    RULES["store"](t, base.im, index, im)
+    return NONE
+
+
+def _into(t: Any, value: Value, out: Value, rest: Sequence[Value]) -> Value:
+    """Store a value into `out=`."""
+    from .rules_elementwise import given
+    if isinstance(out, Seq) and len(out.items) == 1:
+        out = out.items[0]
+    if not given(out):
+        return value
+    if not isinstance(out, Cplx) or not isinstance(value, Cplx) or any(
+            given(v) and not (isinstance(v, Static) or (isinstance(v, Num) and v.is_constant and v.constant)) for v in rest):
+        raise PlanRefused("out= of complex numbers with these arguments", kind="ufunc-where")
+    if out.dtype == "c64" and value.dtype == "c128":
+        raise PlanRefused("out= of a narrower dtype", kind="ufunc-types")
+    _store(t, out, Static(...), value)
+    return out
+
+
+def complex_inplace(t: Any, op: str, a: Value, b: Value) -> Value:
+    """a OP= b."""
+    if isinstance(a, Arr):
+        raise PlanRefused("complex numbers are stored into an array of real ones", kind="dtype")
+    value = t.apply(op, a, b)
+    if isinstance(a, Cplx) and isinstance(a.re, Arr):
+        assert isinstance(value, Cplx)
+        if value.dtype != a.dtype and a.dtype == "c64":
+            raise PlanRefused("an in-place operator that narrows", kind="ufunc-types")
+        shape = value.re.shape if isinstance(value.re, Arr) else ()
+        if len(shape) != a.re.ndim or not all(t.facts.ask_equal(x, y) for x, y in zip(shape, a.re.shape, strict=True)):
+            raise PlanRefused("an in-place operator that does not broadcast", kind="shape-error")
+        _store(t, a, Static(...), value)
+        return a
+    return value  # type: ignore[no-any-return]
+
+
+def complex_compare(t: Any, op: str, a: Value, b: Value) -> Value:
+    """== and != of complex numbers."""
+    if op not in ("==", "!=") or not all(isinstance(v, (Arr, Num, Cplx)) for v in (a, b)):
+        raise PlanRefused("complex numbers have no order", kind="dtype")
+    from .rules_elementwise import elementwise
+    part = _PART[_common([a, b])]
+    flat = [p for v in (a, b) for p in _parts(t, v, part)]
+    word, join = ("eq", "and") if op == "==" else ("ne", "or")
+
+    def build(body: Any, s: list[Any]) -> Any:
+        ar, ai, br, bi = (body.cast(x, part) for x in s)
+        return body.op(join, "bool", body.op(word, part, ar, br), body.op(word, part, ai, bi))
+    value = elementwise(t, flat, "bool", build)
+    if isinstance(value, Num) and _is_python(a) and _is_python(b):
+        value.python = "bool"
+    return value  # type: ignore[no-any-return]
+
+
+def complex_attribute(t: Any, value: Cplx, name: str) -> Value:
+    """real, imag, and what follows from shape and dtype."""
+    from .typed import ATTRIBUTES
+    if name == "real":
+        return value.re
+    if name == "imag":
+        return value.im
+    if name in ("T", "mT"):
+        return Cplx(ATTRIBUTES[name](t, value.re), ATTRIBUTES[name](t, value.im), value.dtype)
+    if name == "dtype":
+        return Static(_WIDE[value.dtype])
+    if name == "itemsize":
+        return python_int(const(ITEM_BYTES[value.dtype]))
+    if name == "nbytes":
+        return python_int(t.int_expr(ATTRIBUTES["size"](t, value.re)) * ITEM_BYTES[value.dtype])
+    if name in ("shape", "ndim", "size"):
+        return ATTRIBUTES[name](t, value.re)
+    raise PlanRefused(f"attribute {name!r} of complex numbers", kind="attribute")
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+def whole_view(value: Cplx) -> View | None:
+    """The view of complex memory that both parts are views of; None where they lie apart."""
+    if not isinstance(value.re, Arr) or not isinstance(value.im, Arr):
+        return None
+    a, b = value.re.view, value.im.view
+    if a.buffer is not b.buffer or a.buffer.dtype != value.dtype or a.shape != b.shape or a.strides != b.strides or (
+            (b.offset - a.offset).value != ITEM_BYTES[a.dtype]):
+        return None
+    return View(a.buffer, value.dtype, a.shape, a.strides, a.offset)
+
+
+def interleaved(t: Any, value: Cplx) -> View:
+    """A fresh 'out' buffer that holds both parts as NumPy does."""
+    assert isinstance(value.re, Arr) and isinstance(value.im, Arr)
+    shape = tuple(t.facts.norm(e) for e in value.re.shape)
+    item, part = ITEM_BYTES[value.dtype], _PART[value.dtype]
+    size = const(item)
+    for extent in shape:
+        upper = t.facts.upper_entry(extent)
+        if upper is None:
+            raise PlanRefused("no bound for a complex result", kind="unbounded-temp")
+        size = size * upper
+    buffer = Buffer("out", value.dtype, size)
+    buffer.home = View(buffer, value.dtype, shape, contiguous_strides(shape, item), const(0))
+    if not all(e.is_entry for e in shape):
+        t.emit(AllocStep(buffer))
+    for i, source in enumerate((value.re, value.im)):
+        t.write_view(Arr(View(buffer, part, shape, buffer.home.strides, const(i * ITEM_BYTES[part]))), source)
+    return buffer.home
