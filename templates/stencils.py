@@ -7,7 +7,7 @@ row has four variants, see include/pb_block.h. The encoder asks for indexes, the
 from __future__ import annotations
 
 from .scalars import MEMORY, NATIVE, OPS, REDUCTIONS, ScalarOp
-from .tapecode import NATIVE_CODE, NATIVE_OF, OPCODES
+from .tapecode import NATIVE_CODE, OPCODES
 
 # f(a, b) == f(b, a): one variant with a scalar serves both sides
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "fmax", "fmin", "eq", "ne", "and", "or", "xor"})
@@ -41,7 +41,7 @@ def _row(op: ScalarOp, dtype: str, blocks: list[str]) -> str:
     """The table's row of one operation; appends the macros that define its functions."""
     result = "bool" if op.predicate else dtype
     name = f"pb_block_{op.name}_{dtype}"
-    blocks.append(f"PB_BLOCK{op.arity}({op.name}, {dtype}, {result})")
+    blocks.append(f"PB_BLOCK{op.arity}({op.name}, {dtype}, {result}) PB_SCALAR{op.arity}({op.name}, {dtype}, {result})")
     variants = [name, "NULL", "NULL", "NULL"]
     if op.arity == 2:
         if op.name == "pow" and dtype in ("f32", "f64"):
@@ -64,24 +64,27 @@ def stencil_names(level: str) -> dict[str, object]:
     """What `stencils.pyx.in` needs; level: as `pb_library.level`, "x86-64-v3" or "generic"."""
     blocks: list[str] = []
     table: list[str] = []
+    scalars: list[str] = []
     commutes: list[int] = []
     for op in OPS:
         for dtype in NATIVE:
             exists = dtype in op.dtypes
             table.append(_row(op, dtype, blocks) if exists else "NULL, NULL, NULL, NULL")
+            scalars.append(f"pb_scalar_{op.name}_{dtype}" if exists else "NULL")
             commutes.append(int(op.name in COMMUTATIVE))
     for frm in NATIVE:
         for to in NATIVE:
-            blocks.append(f"PB_BLOCK_CAST({frm}, {to})")
+            blocks.append(f"PB_BLOCK_CAST({frm}, {to}) PB_SCALAR_CAST({frm}, {to})")
+            scalars.append(f"pb_scalar_cast_{frm}_{to}")
             table.append(f"pb_block_cast_{frm}_{to}, NULL, NULL, NULL")
             commutes.append(0)
-    blocks.append("PB_BLOCK_ODD")
+    blocks.append("PB_BLOCK_ODD PB_SCALAR_ODD")
+    scalars.append("pb_scalar_odd")
     table.append("pb_block_odd, NULL, NULL, NULL")
     commutes.append(0)
     return {
-        "level": level, "tables": table_text(), "blocks": blocks, "table": table,
+        "level": level, "tables": table_text(), "blocks": blocks, "table": table, "scalars": scalars,
         "commutes": ", ".join(map(str, commutes)),
         "enums": [("N", NATIVE), ("M", tuple(MEMORY)), ("R", REDUCTIONS), ("T", OPCODES)],
         "native": NATIVE, "memory": tuple(MEMORY), "n_reductions": len(REDUCTIONS),
-        "memory_to_native": ", ".join(str(NATIVE_CODE[NATIVE_OF.get(m, "i64")]) for m in MEMORY),
     }

@@ -9,10 +9,28 @@ from .scalars import MEMORY, NATIVE, REDUCTIONS
 
 OPCODES: tuple[str, ...] = (
     "exit", "add", "sub", "mul", "floordiv", "mod", "min", "max", "eq", "ne", "lt", "le", "and", "or", "select",
-    "guard", "scalar", "cast", "load", "store", "move", "trap", "alloc", "jump", "jump_if_zero", "for_begin",
+    "guard", "scalar", "load", "store", "move", "trap", "alloc", "jump", "jump_if_zero", "for_begin",
     "for_next", "nest", "contract",
+    "add_f32", "sub_f32", "mul_f32", "div_f32", "eq_f32", "lt_f32", "le_f32",
+    "add_f64", "sub_f64", "mul_f64", "div_f64", "eq_f64", "lt_f64", "le_f64",
 )
 OPCODE: dict[str, int] = {name: number for number, name in enumerate(OPCODES)}
+
+# (scalar operation, dtype) -> (instruction of its own, whether its operands change places); others are `scalar`
+DIRECT: dict[tuple[str, str], tuple[int, bool]] = {}
+for _name in ("add", "sub", "mul", "div", "eq", "lt", "le"):
+    for _dtype in ("f32", "f64"):
+        DIRECT[_name, _dtype] = (OPCODE[f"{_name}_{_dtype}"], False)
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+    DIRECT[_name, "i64"] = (OPCODE[_name], False)
+for _dtype in ("bool", "i32", "i64"):  # registers hold these sign-extended: the 64-bit instruction is right for all
+    for _name in ("eq", "ne", "lt", "le", "and", "or"):
+        DIRECT[_name, _dtype] = (OPCODE[_name], False)
+    DIRECT["minimum", _dtype] = (OPCODE["min"], False)
+    DIRECT["maximum", _dtype] = (OPCODE["max"], False)
+for _dtype in NATIVE:
+    for _name, _other in (("gt", "lt"), ("ge", "le")):
+        DIRECT[_name, _dtype] = (DIRECT[_other, _dtype][0], True)
 
 NATIVE_CODE: dict[str, int] = {name: number for number, name in enumerate(NATIVE)}
 MEMORY_CODE: dict[str, int] = {name: number for number, name in enumerate(MEMORY)}

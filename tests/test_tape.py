@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tape_helper import LEVELS, NATIVE_NUMPY, Builder, Runner, Trapped, node, run_nest
 
+from prebake.templates.scalars import OPS
 from prebake.templates.tapecode import NATIVE_OF, TRAPS
 from prebake.vm.plan.code import (
     Alloc,
@@ -778,3 +779,38 @@ def test_random_nests(seed, level):
             assert np.all(np.abs(got - want) <= 1e-13 * scale)
         else:
             assert np.array_equal(got, want), (shape, reduce, mask)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i32", "i64", "f32", "f64"])
+def test_scalar_operations_on_registers_equal_blocks(dtype, level):
+    """Every operation on registers, against the block stencil over the same operands; the result may replace an operand."""
+    rng = np.random.default_rng(5)
+    special = {"f32": [0.0, -0.0, np.inf, np.nan, 1.5], "f64": [0.0, -0.0, -np.inf, np.nan, 2.0]}
+    kind = NATIVE_NUMPY[dtype]
+    if dtype == "bool":
+        pool = np.array([False, True])
+    elif dtype[0] == "i":
+        pool = np.array([0, 1, -1, 7, -3, np.iinfo(kind).max, np.iinfo(kind).min], kind)
+    else:
+        pool = np.concatenate([np.array(special[dtype]), rng.standard_normal(3)]).astype(kind)
+    a, b = (x.ravel() for x in np.meshgrid(pool, pool))
+    for op in OPS:
+        if dtype not in op.dtypes:
+            continue
+        x, y = a, np.abs(b) % 9 if op.name == "pow" and dtype[0] == "i" else b
+        arrays = [a == b, x, y] if op.arity == 3 else [x, y][: op.arity]
+        want = np.empty(a.size, np.bool_ if op.predicate else kind)
+        run_nest(a.shape, arrays, [node(op.name, dtype, *range(op.arity))], [(op.arity, "store", want, 0)], level)
+        made = "bool" if op.predicate else dtype
+        builder = Builder()
+        results = []
+        for k in range(a.size):
+            regs = [builder.reg("bool" if v.dtype == bool else dtype, v[k].item()) for v in arrays]
+            results.append(regs[-1])
+            builder.body.append(Scalar(op.name, dtype, regs[-1], tuple(regs)))
+        runner = builder.run(level)
+        got = np.array([runner.value(reg, made) for reg in results])
+        if dtype[0] == "f" and op.name in ("pow", "exp", "exp2", "expm1", "log", "log2", "log1p", "tanh", "erf"):
+            np.testing.assert_allclose(got, want, rtol=1e-6 if dtype == "f32" else 1e-15)
+        else:
+            assert np.array_equal(got, want, equal_nan=True), op.name

@@ -7,8 +7,8 @@
  * leaves alone.
  *
  * Words of an instruction (registers by number, -1 for none; targets are word indexes from the start of the code):
- *   add..or dst a b           select dst c a b        guard a number          scalar stencil dtype dst a b c
- *   cast stencil dtype dst a  load memory dst base offset                     store memory src base offset
+ *   add..or, add_f32..le_f64 dst a b      select dst c a b        guard a number          scalar row dst a b c (casts too)
+ *   load memory dst base offset                       store memory src base offset
  *   move dst src              trap code cond position alloc output ptr        jump target
  *   jump_if_zero cond target  exit
  *   for_begin var start stop step hidden target    three registers from `hidden`: trips left, step, value
@@ -30,12 +30,6 @@ static int64_t pb_floor_div(int64_t a, int64_t b) { return pb_floordiv_i64(a, b)
 
 static char *pb_address(const pb_reg *r, int32_t base, int32_t offset) {
     return r[base].p + (offset >= 0 ? r[offset].i : 0);
-}
-
-/* Registers hold i32 sign-extended and bool as 0 or 1 in all 64 bits; stencils write the low bytes alone. */
-static void pb_extend(pb_reg *r, int32_t dtype) {
-    if (dtype == PB_N_i32) r->i = (int32_t)r->i;
-    else if (dtype == PB_N_bool) r->i = (uint8_t)r->i;
 }
 
 static const int32_t *pb_run_contract(const pb_frame *f, const int32_t *w) {
@@ -78,6 +72,16 @@ static int pb_tape_loop(const int32_t *code, pb_frame *f) {
         r[w[1]].i = (value), w += 4;                                                                                    \
         break;                                                                                                          \
     }
+#define PB_FLOAT_OP(name, T, field, into, value)                                                                        \
+    case PB_T_##name##_##T: {                                                                                           \
+        pb_##T a = r[w[2]].field, b = r[w[3]].field;                                                                    \
+        r[w[1]].into = (value), w += 4;                                                                                 \
+        break;                                                                                                          \
+    }
+#define PB_FLOATS(T, field)                                                                                             \
+    PB_FLOAT_OP(add, T, field, field, a + b) PB_FLOAT_OP(sub, T, field, field, a - b)                                   \
+    PB_FLOAT_OP(mul, T, field, field, a * b) PB_FLOAT_OP(div, T, field, field, a / b)                                    \
+    PB_FLOAT_OP(eq, T, field, i, a == b) PB_FLOAT_OP(lt, T, field, i, a < b) PB_FLOAT_OP(le, T, field, i, a <= b)
     for (;;) {
         switch (w[0]) {
             PB_INT(add, a + b)
@@ -93,36 +97,16 @@ static int pb_tape_loop(const int32_t *code, pb_frame *f) {
             PB_INT(le, a <= b)
             PB_INT(and, a & b)
             PB_INT(or, a | b)
+            PB_FLOATS(f32, f)
+            PB_FLOATS(f64, d)
         case PB_T_select: r[w[1]] = r[w[2]].i ? r[w[3]] : r[w[4]], w += 5; break;
         case PB_T_guard:
             if (!r[w[1]].i) return w[2];
             w += 3;
             break;
-        case PB_T_scalar: {
-            pb_reg result = {.i = 0};
-            pb_blocks[w[1]][0]((char *)&result, (const char *)&r[w[4]], (const char *)&r[w[5]], (const char *)&r[w[6]], 1);
-            pb_extend(&result, w[2]);
-            r[w[3]] = result, w += 7;
-            break;
-        }
-        case PB_T_cast: {
-            pb_reg result = {.i = 0};
-            pb_blocks[w[1]][0]((char *)&result, (const char *)&r[w[4]], NULL, NULL, 1);
-            pb_extend(&result, w[2]);
-            r[w[3]] = result, w += 5;
-            break;
-        }
-        case PB_T_load: {
-            pb_reg result = {.i = 0};
-            pb_loads[w[1]]((char *)&result, pb_address(r, w[3], w[4]), 1, 0, 1, 0);
-            pb_extend(&result, pb_memory_to_native[w[1]]);
-            r[w[2]] = result, w += 5;
-            break;
-        }
-        case PB_T_store:
-            pb_stores[w[1]](pb_address(r, w[3], w[4]), (const char *)&r[w[2]], 1, 0, 1, 0);
-            w += 5;
-            break;
+        case PB_T_scalar: pb_scalars[w[1]](r + w[2], r + w[3], r + w[4], r + w[5]), w += 6; break;
+        case PB_T_load: pb_load_register(r + w[2], w[1], pb_address(r, w[3], w[4])), w += 5; break;
+        case PB_T_store: pb_store_register(r + w[2], w[1], pb_address(r, w[3], w[4])), w += 5; break;
         case PB_T_move: r[w[1]] = r[w[2]], w += 3; break;
         case PB_T_trap:
             if (w[2] < 0 || r[w[2]].i) return pb_trap(f, w[1], w[3]), PB_TAPE_TRAPPED;
@@ -166,6 +150,8 @@ static int pb_tape_loop(const int32_t *code, pb_frame *f) {
         }
     }
 #undef PB_INT
+#undef PB_FLOATS
+#undef PB_FLOAT_OP
 }
 
 static int pb_tape_bind(const void *plan, pb_frame *frame) { return pb_tape_loop(((const pb_tape *)plan)->bind, frame); }

@@ -12,9 +12,8 @@ from struct import pack_into
 from typing import Any
 
 from ...templates.levels import load_stencils
-from ...templates.scalars import BY_NAME
 from ...templates.stencils import ODD_INDEX, STENCIL_INDEX, cast_index
-from ...templates.tapecode import MEMORY_CODE, NATIVE_CODE, NATIVE_OF, OPCODE, TRAPS
+from ...templates.tapecode import DIRECT, MEMORY_CODE, NATIVE_OF, OPCODE, TRAPS
 from ..plan.code import (
     Alloc,
     Break,
@@ -32,6 +31,7 @@ from ..plan.code import (
     Move,
     NestCode,
     Ref,
+    Reg,
     Scalar,
     Store,
     Trap,
@@ -134,27 +134,32 @@ class _Encoder:
         self.words += (OPCODE["guard"], x.a, self.guards)
 
     def _scalar(self, x: Scalar) -> None:
-        args = x.args + (x.args[0],) * (3 - len(x.args))
-        made = "bool" if BY_NAME[x.op].predicate else x.dtype
-        self.words += (OPCODE["scalar"], STENCIL_INDEX[x.op, x.dtype], NATIVE_CODE[made], x.dst, *args)
+        args = x.args
+        direct = DIRECT.get((x.op, x.dtype))
+        if direct is not None:
+            opcode, is_swapped = direct
+            self.words += (opcode, x.dst, args[1], args[0]) if is_swapped else (opcode, x.dst, *args)
+            return
+        self.words += (OPCODE["scalar"], STENCIL_INDEX[x.op, x.dtype], x.dst, *args, *args[:1] * (3 - len(args)))
+
+    def _convert(self, row: int, dst: Reg, src: Reg) -> None:
+        self.words += (OPCODE["scalar"], row, dst, src, src, src)
 
     def _cast(self, x: Cast) -> None:
-        self.words += (OPCODE["cast"], cast_index(x.frm, x.to), NATIVE_CODE[x.to], x.dst, x.src)
+        self._convert(cast_index(x.frm, x.to), x.dst, x.src)
 
     def _load(self, x: Load) -> None:
         native = NATIVE_OF[x.memory]
         self.words += (OPCODE["load"], MEMORY_CODE[x.memory], x.dst, x.base, x.offset)
         if native != x.dtype:
-            self._cast(Cast(x.dst, x.dtype, x.dst, native))
+            self._convert(cast_index(native, x.dtype), x.dst, x.dst)
 
     def _store(self, x: Store) -> None:
         native, src = NATIVE_OF[x.memory], x.src
         if native != x.dtype:
             src = self._hidden(1)
-            if x.dtype == "f64" and x.memory == "f16":
-                self.words += (OPCODE["cast"], ODD_INDEX, NATIVE_CODE["f32"], src, x.src)
-            else:
-                self._cast(Cast(src, native, x.src, x.dtype))
+            once = x.dtype == "f64" and x.memory == "f16"
+            self._convert(ODD_INDEX if once else cast_index(x.dtype, native), src, x.src)
         self.words += (OPCODE["store"], MEMORY_CODE[x.memory], src, x.base, x.offset)
 
     def _move(self, x: Move) -> None:
