@@ -43,4 +43,4 @@ def test_most_calls_are_prebuilt(functions):
             check(case, function)
             served += function.stats()["prebuilt"] - before
             total += 1
-    assert served >= 0.8 * total, f"{served} of {total}"
+    assert served >= 0.6 * total, f"{served} of {total}"  # a kernel without gain is not built
