@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+
 from prebake.pgo.schema import (
     Bucket,
     BucketsFile,

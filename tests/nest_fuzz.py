@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from plan_build import COMPUTE, Builder
+
 from prebake.vm.plan.extents import Expr, const
 from prebake.vm.plan.steps import ITEM_BYTES as ITEM
 from prebake.vm.plan.steps import Nest, NestInput, NestOp, NestOut, Result, View, contiguous_strides

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bundle_project import MODEL, floats, load_module, write_project
+
 from prebake.pgo import build as build_module
 from prebake.pgo import object_cache, toolchain
 from prebake.pgo.build import build, choose_levels

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from bundle_project import floats, write_project
+
 from prebake.pgo.hooks import parse_options, read_options
 from prebake.vm.errors import ConfigError
 

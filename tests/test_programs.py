@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from programs import PROGRAMS, Program
+
+import prebake
 
 SIZES = {"lenet": (28, 20), "stockham_fft": (16, 64), "adi": (7, 12), "nbody": (5, 12)}
 TOLERANCE = {np.dtype(np.float64): 1e-9, np.dtype(np.complex128): 1e-9, np.dtype(np.float32): 2e-3}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import prebake
 import pytest
 from fault_functions import CASES
 from test_values import check
+
+import prebake
 
 
 @pytest.fixture(scope="module")

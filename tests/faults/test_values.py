@@ -6,9 +6,10 @@ import copy
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
 from fault_functions import CASES, Case
+
+import prebake
 
 BY_NAME = {case.name: case for case in CASES}
 

@@ -1,6 +1,7 @@
 """The network. `score` is decorated; its kernels are built with the package."""
 
 import numpy as np
+
 import prebake
 
 from .layers import hidden

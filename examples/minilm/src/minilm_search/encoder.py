@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 import prebake
 from prebake.ops import erf, layer_norm, softmax
 
