@@ -105,6 +105,30 @@ class NestBody:
         kind, i = slot  # type: ignore[misc]
         return self.inputs[i].dtype if kind == "in" else self.pending[i][1]
 
+    def only(self, slot: Slot) -> Slot:
+        """The slot, with every input and operation dropped that it does not need."""
+        needed: set[Slot] = set()
+        stack = [slot]
+        while stack:
+            item = stack.pop()
+            if item in needed:
+                continue
+            needed.add(item)
+            if item[0] == "op":
+                _, _, _, slots, more = self.pending[item[1]]
+                stack += slots
+                stack += [index for index, _, _ in more.get("indexes", ())]
+        kept = {kind: [i for i in range(n) if (kind, i) in needed]
+                for kind, n in (("in", len(self.inputs)), ("op", len(self.pending)))}
+        if len(kept["op"]) == len(self.pending):
+            return slot
+        new = {(kind, old): (kind, i) for kind, places in kept.items() for i, old in enumerate(places)}
+        self.inputs = [self.inputs[i] for i in kept["in"]]
+        self.pending = [(name, dtype, operand_dtype, tuple([new[s] for s in slots]),
+                         {**more, "indexes": tuple((new[s], e, st) for s, e, st in more["indexes"])} if more else more)
+                        for name, dtype, operand_dtype, slots, more in (self.pending[i] for i in kept["op"])]
+        return new[slot]
+
     def number(self, slot: Slot) -> int:
         """Slot number in the finished nest."""
         kind, i = slot  # type: ignore[misc]

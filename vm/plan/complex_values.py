@@ -423,6 +423,18 @@ def _store(t: Any, base: Value, index: Value, value: Value) -> Value:
     if isinstance(im, Arr) and isinstance(base.re, Arr) and im.view.buffer is base.re.view.buffer and not (
             isinstance(base.im, Arr) and im.view.is_same(base.im.view)):
         im = t.copy(im)
+    from .rules_index import only_mask
+    mask = only_mask(t, index)
+    if mask is not None and isinstance(base.re, Arr) and isinstance(base.im, Arr):
+        from .rules_select import dense_under, spread_mask
+        dense = [dense_under(t, base.re, mask, re), dense_under(t, base.im, mask, im)]  # before the first is stored
+        if dense[0] is not None and dense[1] is not None:
+            over = spread_mask(base.re, mask)
+            if dense[1].view.buffer is base.re.view.buffer:
+                dense[1] = t.copy(dense[1])
+            t.write_view(base.re, dense[0], over)
+            t.write_view(base.im, dense[1], over)
+            return NONE
     RULES["store"](t, base.re, index, re)
     RULES["store"](t, base.im, index, im)
     return NONE

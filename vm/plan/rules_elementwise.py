@@ -105,7 +105,7 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
         return Num(slot, dtype)
     nest = NestBody()
     slots = [t.slot(nest, v, shape) for v in operands]
-    slot = nest.cast(expression(nest, slots), COMPUTE[dtype])
+    slot = nest.only(nest.cast(expression(nest, slots), COMPUTE[dtype]))
     result = t.new_temp(shape, dtype)
     number, ops = nest.number(slot), nest.finish()
     t.emit(Nest(result.shape, nest.inputs, ops, [NestOut(number, "store", result.view)], t.pc))

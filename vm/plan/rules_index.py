@@ -25,7 +25,7 @@ def subscript(t: Typer, base: Value, index: Value) -> Value:
     if isinstance(index, Seq) and index.kind == "list":
         from .rules_create import array_of
         index = array_of(t, index, None)
-    mask = _only_mask(t, index)
+    mask = only_mask(t, index)
     if mask is not None:
         from .rules_select import mask_read
         return mask_read(t, base, mask)
@@ -42,7 +42,7 @@ def _has_ellipsis(t: Typer, index: Value) -> bool:
     return any(isinstance(v, Static) and v.value is ... for v in items)
 
 
-def _only_mask(t: Typer, index: Value) -> Arr | None:
+def only_mask(t: Typer, index: Value) -> Arr | None:
     """The bool array of an index that is nothing else."""
     if isinstance(index, Seq) and index.kind == "tuple" and len(index.items) == 1:
         index = index.items[0]
@@ -103,8 +103,8 @@ def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]
         items[ellipses[0]:ellipses[0] + 1] = fill
     else:
         items.extend(fill)
-    v = base.view
-    offset = v.offset
+    whole = base.view
+    offset = whole.offset
     shape_out: list[Expr] = []
     strides: list[Expr] = []
     advanced: dict[int, Arr] = {}
@@ -120,22 +120,22 @@ def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]
             if item.dtype[0] not in "iu":
                 raise PlanRefused("an index array that is not integer", kind="index-error")
             advanced[len(shape_out)] = item
-            shape_out.append(v.shape[axis])
-            strides.append(v.strides[axis])
+            shape_out.append(whole.shape[axis])
+            strides.append(whole.strides[axis])
         elif isinstance(item, SliceV):
-            start, length, step = slice_extent(t, item, v.shape[axis])
-            offset = offset + v.strides[axis] * start
+            start, length, step = slice_extent(t, item, whole.shape[axis])
+            offset = offset + whole.strides[axis] * start
             shape_out.append(length)
-            strides.append(v.strides[axis] * step)
+            strides.append(whole.strides[axis] * step)
         else:
             if (isinstance(item, Num) and item.native == "bool") or isinstance(item, Static):
                 raise PlanRefused("an index that is no integer, slice or array", kind="index-error")
             number = t.load(item) if isinstance(item, Arr) else item
             if isinstance(number, Num) and number.dtype[0] == "f":
                 raise PlanRefused("a float index", kind="index-error")
-            offset = offset + v.strides[axis] * position_in(t, t.int_expr(number), v.shape[axis])
+            offset = offset + whole.strides[axis] * position_in(t, t.int_expr(number), whole.shape[axis])
         axis += 1
-    return View(v.buffer, v.dtype, tuple(shape_out), tuple(strides), offset), advanced
+    return View(whole.buffer, whole.dtype, tuple(shape_out), tuple(strides), offset), advanced
 
 
 def _axes_used(item: Value) -> int:
@@ -315,7 +315,7 @@ def store(t: Typer, base: Value, index: Value, value: Value) -> Value:
     if isinstance(index, Seq) and index.kind == "list":
         from .rules_create import array_of
         index = array_of(t, index, None)
-    mask = _only_mask(t, index)
+    mask = only_mask(t, index)
     if mask is not None:
         return masked_store(t, base, mask, value)
     view, advanced = basic_index(t, base, index)
@@ -350,8 +350,8 @@ def masked_store(t: Typer, base: Arr, mask: Arr, value: Value) -> Value:
     """base[mask] = value for a mask over leading axes and a value that broadcasts along them."""
     if mask.ndim > base.ndim or not all(t.facts.ask_equal(x, y) for x, y in zip(mask.shape, base.shape, strict=False)):
         raise PlanRefused("a mask of another shape", kind="index-error")
-    if isinstance(value, Arr):
-        if value.ndim >= 1 and value.ndim > base.ndim - mask.ndim:
+    if isinstance(value, Arr) and value.ndim >= 1:
+        if value.ndim > base.ndim - mask.ndim:
             if value.ndim != base.ndim - mask.ndim + 1:
                 raise PlanRefused("an array stored under a mask that does not fit", kind="shape-error")
             from .rules_select import masked_elements

@@ -83,17 +83,29 @@ def mask_key(t: Typer, name: str, operands: list[Value]) -> object:
     return tuple(parts)
 
 
+def dense_under(t: Typer, base: Arr, mask: Arr, value: Value) -> Arr | None:
+    """What `base[mask] = value` stores, computed everywhere, when the value comes from under the same mask."""
+    origin = selected(t, value)
+    if origin is None or not is_same_mask(t, origin.mask, mask):
+        return None
+    dense = origin.dense()
+    if dense.ndim != base.ndim or not all(t.facts.is_equal(x, y) for x, y in zip(dense.shape, base.shape, strict=True)):
+        return None
+    return dense
+
+
+def spread_mask(base: Arr, mask: Arr) -> Arr:
+    """A mask over leading axes as one over all of them."""
+    v = mask.view
+    return Arr(View(v.buffer, v.dtype, base.shape, (*v.strides, *([const(0)] * (base.ndim - mask.ndim))), v.offset))
+
+
 def masked_elements(t: Typer, base: Arr, mask: Arr, value: Arr) -> None:
     """base[mask] = value, an element (or sub-array) of value for each place where the mask holds."""
-    origin = selected(t, value)
-    extra = base.ndim - mask.ndim
-    if origin is not None and is_same_mask(t, origin.mask, mask):
-        dense = origin.dense()
-        if dense.ndim == base.ndim and all(t.facts.is_equal(x, y) for x, y in zip(dense.shape, base.shape, strict=True)):
-            v = mask.view
-            spread = View(v.buffer, v.dtype, base.shape, (*v.strides, *([const(0)] * extra)), v.offset)
-            t.write_view(base, dense, mask=Arr(spread))
-            return
+    dense = dense_under(t, base, mask, value)
+    if dense is not None:
+        t.write_view(base, dense, mask=spread_mask(base, mask))
+        return
     if value.view.buffer is base.view.buffer:
         value = t.copy(value)
     if mask.view.buffer is base.view.buffer:
