@@ -11,6 +11,12 @@ cdef extern from "sys/mman.h" nogil:
 cdef extern from "stdlib.h" nogil:
     void *aligned_alloc(size_t, size_t)
 
+cdef extern from "_packs.h":
+    ctypedef struct pb_region:
+        pass
+    void *pb_pack_alloc(size_t, pb_region **)
+    void pb_pack_free(void *, size_t, pb_region *)
+
 
 cdef class Frozen:
     """Bytes that cannot change: a read-only buffer, 64-byte aligned, that arrays are made over.
@@ -110,10 +116,11 @@ cdef class Pack:
 
     cdef void *data
     cdef readonly size_t size
-    cdef object owner  # weak reference that drops this pack
+    cdef pb_region *home
 
     def __dealloc__(self):
-        free(self.data)
+        if self.data != NULL:
+            pb_pack_free(self.data, self.size, self.home)
 
 
 class _OwnerRef(_weakref.ref):
@@ -168,10 +175,10 @@ cdef void *find_pack(PyObject *array, const pb_library *library, PackC *spec) ex
         return (<Pack>found).data
     size = library.pack_bytes(spec.dtype, spec.k, spec.n)
     pack = Pack.__new__(Pack)
-    pack.data = aligned_alloc(64, (size + 127) & ~<size_t>63)
+    pack.size = size
+    pack.data = pb_pack_alloc(size, &pack.home)
     if pack.data == NULL:
         raise MemoryError(f"cannot pack a constant operand of {spec.k} x {spec.n} ({size} bytes)")
-    pack.size = size
     library.pack(spec.dtype, spec.k, spec.n, source, spec.row_stride, spec.col_stride, pack.data)
     owner = owner_of(array)
     reference = owners.get(id(owner))
