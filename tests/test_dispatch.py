@@ -393,8 +393,8 @@ def test_large_packs_come_and_go_in_any_order():
         for w in alive.values():
             x = data(3, w.shape[0])
             np.testing.assert_allclose(f(x, w), f.__wrapped__(x, w), rtol=1e-3, atol=1e-4)
+        w = None
     assert _dispatch.pack_stats()[0] == before + len(alive)
-    del w
     alive.clear()
     gc.collect()
     assert _dispatch.pack_stats()[0] == before
