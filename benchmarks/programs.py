@@ -26,7 +26,7 @@ import numpy as np
 import prebake
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from programs import PROGRAMS, Program  # noqa: E402
+from programs import PROGRAMS, Program
 
 
 def median_call(function: Callable[..., Any], program: Program, args: tuple, seconds: float) -> float:
@@ -82,15 +82,16 @@ def main() -> None:
               + "".join(f" {r:8.2f}x" for r in cells) + f"  {engine}, {launched}", flush=True)
     print()
     for column in columns:
-        kinds = {kind: values for (c, kind), values in ratios.items() if c == column}
-        for kind, values in [*kinds.items(), ("all", [v for values in kinds.values() for v in values])]:
-            slow = sum(v < 0.9 for v in values)
-            print(f"{column:9s} {kind:10s} geometric mean {_geometric(values):6.2f}x over {len(values)}, {slow} below 0.9x")
+        kinds = {kind: found for (c, kind), found in ratios.items() if c == column}
+        kinds["all"] = [ratio for found in kinds.values() for ratio in found]
+        for kind, found in kinds.items():
+            slow = sum(ratio < 0.9 for ratio in found)
+            print(f"{column:9s} {kind:10s} geometric mean {_geometric(found):6.2f}x over {len(found)}, {slow} below 0.9x")
     print(f"first call: {statistics.median(first_ms):.1f} ms more in the median, {max(first_ms):.1f} ms at the worst")
 
 
-def _geometric(values: list[float]) -> float:
-    return math.exp(statistics.fmean(map(math.log, values)))
+def _geometric(ratios: list[float]) -> float:
+    return math.exp(statistics.fmean([math.log(ratio) for ratio in ratios if ratio > 0]))
 
 
 def _prebuilt_time(program: Program, args: tuple, seconds: float) -> float:

@@ -112,8 +112,8 @@ def resnet_block(x, w1, w2, w3):
 
 
 def _mlp(n: int, dtype: Any) -> tuple:
-    return (matrix(8, 3, dtype, 1), matrix(3, 3 * n, dtype, 2), vector(3 * n, dtype, 3), matrix(3 * n, n, dtype, 4), vector(n, dtype, 5),
-            matrix(n, n, dtype, 6), vector(n, dtype, 7))
+    return (matrix(8, 3, dtype, 1), matrix(3, 3 * n, dtype, 2), vector(3 * n, dtype, 3), matrix(3 * n, n, dtype, 4),
+            vector(n, dtype, 5), matrix(n, n, dtype, 6), vector(n, dtype, 7))
 
 
 @program("array", _mlp, big=1000, dtypes=(np.float32, np.float64))
@@ -153,8 +153,11 @@ def energy(pos, vel, mass, g):
     return kinetic, g * np.sum(np.triu(-(mass * mass.T) * inverse, 1))
 
 
-@program("slices", lambda n, dt: (matrix(n, 1, dt, 1), matrix(n, 3, dt, 2), matrix(n, 3, dt, 3), 3 if n < 20 else 40, 0.05, 1.0, 0.1),
-         big=25)
+def _bodies(n: int, dtype: Any) -> tuple:
+    return matrix(n, 1, dtype, 1), matrix(n, 3, dtype, 2), matrix(n, 3, dtype, 3), 3 if n < 20 else 40, 0.05, 1.0, 0.1
+
+
+@program("slices", _bodies, big=25)
 def nbody(mass, pos, vel, steps, dt, g, softening):
     vel -= np.mean(mass * vel, axis=0) / np.mean(mass)
     acc = acceleration(pos, mass, g, softening)

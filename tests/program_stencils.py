@@ -120,7 +120,7 @@ def _vadv(n: int, dtype: Any) -> tuple:
 @program("slices", _vadv, big=60)
 def vadv(tend, pos, wcon, stage, utens, dt):
     """Implicit vertical advection: a Thomas solve along the last axis."""
-    rows, columns, levels = tend.shape
+    levels = tend.shape[2]
     ccol = np.zeros_like(tend)
     dcol = np.zeros_like(tend)
     data = np.zeros_like(tend)
@@ -177,8 +177,8 @@ def relax_pressure(sweeps, p, dx, dy, b):
 
 def _cavity(n: int, dtype: Any) -> tuple:
     ny, nx = n, n + n // 2
-    return (nx, ny, 4 if n < 40 else 25, 5, np.zeros((ny, nx), dtype), np.zeros((ny, nx), dtype), 0.001, 2 / (nx - 1), 2 / (ny - 1),
-            np.zeros((ny, nx), dtype), 1.0, 0.1)
+    u, v, p = (np.zeros((ny, nx), dtype) for _ in range(3))
+    return nx, ny, 4 if n < 40 else 25, 5, u, v, 0.001, 2 / (nx - 1), 2 / (ny - 1), p, 1.0, 0.1
 
 
 @program("slices", _cavity, big=41)

@@ -7,8 +7,9 @@ import linecache
 from typing import Any
 
 import numpy as np
-import prebake
 import pytest
+
+import prebake
 
 
 def values() -> dict[str, Any]:

@@ -6,7 +6,7 @@ Kernels that only move elements, and linear reductions, apply to each part; prod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,11 @@ _QUOTIENTS = {"op.truediv", "np.divide"}
 _CREATORS = {"np.zeros": 1, "np.ones": 1, "np.empty": 1, "np.zeros_like": 1, "np.ones_like": 1, "np.empty_like": 1,
              "np.full": 2, "arr.astype": 1, "np.array": 1, "np.asarray": 1}
 _CASTS = {"np.complex64": "c64", "np.complex128": "c128"}
+
+
+def _pair(parts: Iterable[Value], dtype: str, python: str = "") -> Cplx:
+    re, im = parts
+    return Cplx(re, im, dtype, python)
 
 
 def complex_dtype(value: Value) -> str | None:
@@ -124,11 +129,13 @@ def _parts(t: Any, value: Value, part: str) -> tuple[Any, Any]:
 def _elementwise(t: Any, values: Sequence[Value], build: Callable[..., tuple[Any, Any]], dtype: str | None = None) -> Cplx:
     """build(body, real and imaginary slots...) -> two slots, as a complex value."""
     from .rules_elementwise import elementwise
-    dtype = dtype or _common(values)
+    dtype = _common(values) if dtype is None else dtype
     part = _PART[dtype]
     flat = [p for v in values for p in _parts(t, v, part)]
-    made = [elementwise(t, flat, part, lambda body, s, i=i: build(body, *(body.cast(x, part) for x in s))[i])
-            for i in (0, 1)]
+
+    def part_of(i: int) -> Value:
+        return elementwise(t, flat, part, lambda body, s: build(body, *(body.cast(x, part) for x in s))[i])
+    made = [part_of(0), part_of(1)]
     python = "complex" if all(map(_is_python, values)) else ""
     return Cplx(made[0], made[1], dtype, python)
 
@@ -293,7 +300,8 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
     if name in ("np.add", "np.subtract", "op.add", "op.sub") or name in ("np.negative", "np.positive", "op.neg"):
         dtype = _common(values)
         part = _PART[dtype]
-        op = {"add": "add", "subtract": "sub", "sub": "sub", "negative": "neg", "neg": "neg", "positive": "mov"}[name.split(".")[1]]
+        words = {"add": "add", "subtract": "sub", "sub": "sub", "negative": "neg", "neg": "neg", "positive": "mov"}
+        op = words[name.split(".")[1]]
         if len(values) == 1:
             return _elementwise(t, values, lambda body, re, im: (body.op(op, part, re), body.op(op, part, im)), dtype)
         return _elementwise(t, values, lambda body, ar, ai, br, bi: (
@@ -305,15 +313,15 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
         if isinstance(condition, Cplx):
             raise PlanRefused("a complex condition", kind="dtype")
         both = [[_as(t, p, part) for p in _parts(t, v, part)] for v in (x, y)]
-        return Cplx(*(rules[name](t, condition, p, q) for p, q in zip(*both, strict=True)), dtype)
+        return _pair((rules[name](t, condition, p, q) for p, q in zip(*both, strict=True)), dtype)
     if name in ("np.concatenate", "np.stack", "np.vstack", "np.hstack", "np.column_stack", "np.dstack", "np.append"):
         items = list(t.children(values[0])) if name != "np.append" else list(values[:2])
         dtype = _common(items)
         wide = [v if isinstance(v, Cplx) and v.dtype == dtype else _cast(t, v, dtype) for v in items]
         whole = [Seq([getattr(w, side) for w in wide], "tuple") for side in ("re", "im")]
         if name == "np.append":
-            return Cplx(*(rules[name](t, *w.items, *values[2:]) for w in whole), dtype)
-        return Cplx(*(rules[name](t, w, *values[1:]) for w in whole), dtype)
+            return _pair((rules[name](t, *w.items, *values[2:]) for w in whole), dtype)
+        return _pair((rules[name](t, w, *values[1:]) for w in whole), dtype)
     first = values[0]
     if not isinstance(first, Cplx) or any(map(_holds_complex, values[1:])):
         raise PlanRefused(f"{name} of these complex operands is not planned", kind="dtype")
@@ -361,7 +369,7 @@ def _einsum(t: Any, values: Sequence[Value]) -> Value:
     items = t.children(operands)
     if len(items) == 1:
         z = items[0]
-        return Cplx(*(RULES["np.einsum"](t, subscripts, Seq([p], "tuple"), *rest) for p in (z.re, z.im)), z.dtype)
+        return _pair((RULES["np.einsum"](t, subscripts, Seq([p], "tuple"), *rest) for p in (z.re, z.im)), z.dtype)
     dtype = _common(items)
     part = _PART[dtype]
 
@@ -384,17 +392,17 @@ def _create(t: Any, name: str, values: list[Value], wanted: str | None) -> Value
         source = values[0]
         if isinstance(source, Seq):
             items = t.children(source)
-            dtype = wanted or _common(items)
+            common = wanted or _common(items)
             if not all(isinstance(v, (Num, Cplx)) for v in items):
                 raise PlanRefused("an array of sequences of complex numbers", kind="array-like")
-            both = [_parts(t, v, _PART[dtype]) for v in items]
-            return Cplx(*(RULES["np.array"](t, Seq([_as(t, p[i], _PART[dtype]) for p in both], "list")) for i in (0, 1)),
-                        dtype)
+            both = [_parts(t, v, _PART[common]) for v in items]
+            return _pair((RULES["np.array"](t, Seq([_as(t, p[i], _PART[common]) for p in both], "list")) for i in (0, 1)),
+                         common)
         if isinstance(source, Cplx) and name == "np.asarray" and wanted in (None, source.dtype):
             return source
         return _cast(t, source, wanted or source.dtype)  # type: ignore[union-attr]
     like = name.endswith("_like")
-    dtype = wanted or values[0].dtype if like else wanted  # type: ignore[union-attr]
+    dtype: str | None = wanted or values[0].dtype if like else wanted  # type: ignore[union-attr]
     fill: Value = NONE
     if name == "np.full":
         fill = values[1]
@@ -407,7 +415,7 @@ def _create(t: Any, name: str, values: list[Value], wanted: str | None) -> Value
     values[0] = real_part(values[0])
     if name == "np.full":
         whole = _parts(t, fill, _PART[dtype])
-        return Cplx(*(RULES[name](t, values[0], _as(t, p, _PART[dtype]), part, *values[3:]) for p in whole), dtype)
+        return _pair((RULES[name](t, values[0], _as(t, p, _PART[dtype]), part, *values[3:]) for p in whole), dtype)
     other = {"np.ones": "np.zeros", "np.ones_like": "np.zeros_like"}.get(name, name)
     return Cplx(RULES[name](t, *values), RULES[other](t, *values), dtype)
 

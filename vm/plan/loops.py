@@ -13,8 +13,8 @@ from typing import Any
 from ..lang.bytecode import UNBOUND
 from ..lang.opcodes import Op
 from .body import set_all
-from .complex_values import real_part
 from .cells import Cells, cell_reg, is_same, is_same_type, join_types
+from .complex_values import real_part
 from .extents import Expr, compare, const
 from .liveness import bits
 from .planner_errors import PlanRefused
@@ -318,12 +318,12 @@ class Loops(Cells):
                 parts = [self._scalar_cell(self._plain(p), f"r{reg}") for p in (value.re, value.im)]
                 pairs += [(cell_reg(c), self._operand_as(p, c))  # type: ignore[arg-type]
                           for c, p in zip(parts, (value.re, value.im), strict=True)]
-                self.regs[reg] = loop.cells[reg] = Cplx(*parts, value.dtype, value.python)
+                self.regs[reg] = loop.cells[reg] = Cplx(parts[0], parts[1], value.dtype, value.python)
             elif isinstance(value, Cplx) and reg in loop.array_cells:
                 arrays = [self.new_temp(p.shape, p.dtype) for p in (value.re, value.im)]  # type: ignore[union-attr]
                 for array, part in zip(arrays, (value.re, value.im), strict=True):
                     self._copy_into(array, part)  # type: ignore[arg-type]
-                self.regs[reg] = loop.cells[reg] = Cplx(*arrays, value.dtype)
+                self.regs[reg] = loop.cells[reg] = Cplx(arrays[0], arrays[1], value.dtype)
             else:
                 loop.cells[reg] = value
         set_all(self.steps, pairs)

@@ -234,8 +234,8 @@ def select_(t: Typer, condlist: Value, choicelist: Value, default: Value = NONE)
 
 @rule("np.copyto")
 def copyto(t: Typer, dst: Value, src: Value, casting: Value = NONE, where: Value = NONE) -> Value:
-    if not isinstance(dst, Arr) or not isinstance(src, (Arr, Num)) or given(where) and not (
-            isinstance(where, Num) and where.is_constant and where.constant) and not isinstance(where, Arr):
+    if not isinstance(dst, Arr) or not isinstance(src, (Arr, Num)) or (given(where) and not (
+            isinstance(where, Num) and where.is_constant and where.constant) and not isinstance(where, Arr)):
         raise PlanRefused("np.copyto with these arguments", kind="kernel:np.copyto")
     from .rules_elementwise import into_out
     if isinstance(src, Num):
@@ -313,7 +313,7 @@ _split_along("dsplit", 2)
 @rule("np.rot90")
 def rot90(t: Typer, m: Value, k: Value = NONE, axes: Value = NONE) -> Value:
     arr = as_array(t, m)
-    if given(axes) and [t.known_int(v) for v in t.children(axes)] != [0, 1] or arr.ndim < 2:
+    if (given(axes) and [t.known_int(v) for v in t.children(axes)] != [0, 1]) or arr.ndim < 2:
         raise PlanRefused("np.rot90 in another plane", kind="kernel:np.rot90")
     turns = (t.known_int(k) if given(k) else 1) % 4
     swap = (1, 0, *range(2, arr.ndim))

@@ -121,7 +121,8 @@ def arange(t: Typer, start: Value, stop: Value = NONE, step: Value = NONE, dtype
     parts = [start, stop, step]
     if all(isinstance(v, Num) and v.is_constant and v.python in ("int", "float") for v in parts) and any(
             v.python == "float" for v in parts):  # type: ignore[union-attr]
-        return _float_range(t, *(float(v.constant) for v in parts), dtype=dtype)  # type: ignore[union-attr]
+        first, last, gap = (float(v.constant) for v in parts)  # type: ignore[union-attr]
+        return _float_range(t, first, last, gap, dtype)
     if not all(isinstance(v, Num) and v.native in ("i64", "i32") for v in parts):
         raise PlanRefused("np.arange of floats", kind="kernel:np.arange")
     lo, hi, by = (t.int_expr(v) for v in parts)

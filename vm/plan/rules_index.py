@@ -350,13 +350,12 @@ def masked_store(t: Typer, base: Arr, mask: Arr, value: Value) -> Value:
     """base[mask] = value for a mask over leading axes and a value that broadcasts along them."""
     if mask.ndim > base.ndim or not all(t.facts.ask_equal(x, y) for x, y in zip(mask.shape, base.shape, strict=False)):
         raise PlanRefused("a mask of another shape", kind="index-error")
-    if isinstance(value, Arr) and value.ndim >= 1:
-        if value.ndim > base.ndim - mask.ndim:
-            if value.ndim != base.ndim - mask.ndim + 1:
-                raise PlanRefused("an array stored under a mask that does not fit", kind="shape-error")
-            from .rules_select import masked_elements
-            masked_elements(t, base, mask, value)
-            return NONE
+    if isinstance(value, Arr) and value.ndim >= 1 and value.ndim > base.ndim - mask.ndim:
+        if value.ndim != base.ndim - mask.ndim + 1:
+            raise PlanRefused("an array stored under a mask that does not fit", kind="shape-error")
+        from .rules_select import masked_elements
+        masked_elements(t, base, mask, value)
+        return NONE
     check_storable(t, value, base.dtype)
     v = mask.view
     extra = base.ndim - mask.ndim

@@ -453,7 +453,7 @@ def py_sum(t: Typer, iterable: Value, start: Value | None = None) -> Value:
     from .typed import RULES
     total: Value = t.constant(0) if start is None or not given(start) else start
     if isinstance(iterable, Arr):
-        if start is not None and given(start) or iterable.dtype not in ("f64", "f32", "i64") or not iterable.ndim or (
+        if (start is not None and given(start)) or iterable.dtype not in ("f64", "f32", "i64") or not iterable.ndim or (
                 not t.facts.ask_less_equal(1, iterable.shape[0])):
             raise PlanRefused("sum() over an array", kind="kernel:py.sum")
         return RULES["np.sum"](t, iterable, t.constant(0))

@@ -381,14 +381,18 @@ class Typer(Control):
 
     def type_CALL_KERNEL(self, dst: int, kernel: int, args: Sequence[int]) -> None:
         name = BY_ID[kernel].name
-        found = RULES.get(name)
-        if found is None and name not in ("py.complex", "np.angle", "np.imag"):
-            raise PlanRefused(f"{name} is not planned", kind=f"kernel:{name}")
         values = [self.get(r) for r in args]
+        is_complex = is_complex_call(name, values)
+        found = RULES.get(name)
+        if found is None and not is_complex:
+            raise PlanRefused(f"{name} is not planned", kind=f"kernel:{name}")
         if values and isinstance(values[0], Num) and values[0].maybe and name.startswith(("arr.", "py.isinstance")):
             raise PlanRefused("a scalar that is NumPy's on one path and Python's on another", kind="two-types")
         try:
-            self.regs[dst] = complex_kernel(self, name, values) if is_complex_call(name, values) else found(self, *values)
+            if is_complex or found is None:
+                self.regs[dst] = complex_kernel(self, name, values)
+            else:
+                self.regs[dst] = found(self, *values)
         except TypeError as error:
             if "positional argument" in str(error):
                 raise PlanRefused(f"{name} with these arguments is not planned", kind=f"kernel:{name}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .extents import Expr
 from .steps import Buffer, Literal, Operand, ScalarReg, Step, View
@@ -91,8 +91,8 @@ class Cplx:
     row: the signature row that an array is the very object of.
     """
 
-    re: Arr | Num
-    im: Arr | Num
+    re: Any  # Arr or Num, as im is
+    im: Any
     dtype: str
     python: str = ""
     row: int = -1
