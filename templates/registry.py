@@ -190,6 +190,15 @@ def _concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None)
     return numpy.concatenate(arrays, axis=axis, out=out, dtype=dtype)
 
 
+def _matmul(x1: Any, x2: Any, *rest: Any) -> Any:
+    """Two operands: the operator `@`, which refuses numbers and lists. More: np.matmul as it is called."""
+    if not rest:
+        import operator
+        return operator.matmul(x1, x2)
+    import numpy
+    return _adapt(numpy.matmul, BY_ID[MATMUL])(x1, x2, *rest)
+
+
 def _finfo(dtype: Any, attribute: str) -> Any:
     import numpy
     if attribute not in ("bits", "eps", "epsneg", "max", "min", "resolution", "smallest_normal", "tiny"):
@@ -210,7 +219,7 @@ def _set_shape(a: Any, shape: Any) -> None:
 
 # Kernels that are not the NumPy function or method of their name called with their own parameters.
 _OWN: dict[str, Callable[..., Any]] = {"np.concatenate": _concatenate, "np.finfo": _finfo, "np.iinfo": _iinfo,
-                                       "arr.set_shape": _set_shape}
+                                       "np.matmul": _matmul, "arr.set_shape": _set_shape}
 
 # Types that `isinstance` may test, by the name that stands in the program.
 TYPE_NAMES: tuple[str, ...] = (

@@ -110,11 +110,11 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
     number, ops = nest.number(slot), nest.finish()
     t.emit(Nest(result.shape, nest.inputs, ops, [NestOut(number, "store", result.view)], t.pc))
     if arrays and all(a.origin is not None for a in arrays):
-        result.origin = _selected_alike(t, operands, arrays, dtype, expression)
+        result.origin = _selected_alike(t, operands, arrays, result, expression)
     return result
 
 
-def _selected_alike(t: Typer, operands: list[Value], arrays: list[Arr], dtype: str, expression: Expression) -> Selected | None:
+def _selected_alike(t: Typer, operands: list[Value], arrays: list[Arr], result: Arr, expression: Expression) -> Selected | None:
     """An elementwise value of arrays that all come from under one mask comes from under it too."""
     from .rules_select import is_same_mask, selected
     origins = [selected(t, a) for a in arrays]
@@ -125,15 +125,18 @@ def _selected_alike(t: Typer, operands: list[Value], arrays: list[Arr], dtype: s
     if any(isinstance(v, Num) and v.cell is not None for v in operands):
         return None  # a register that control flow assigns may change
     made: list[Arr] = []
+    under = dict(zip(map(id, arrays), origins, strict=True))
 
     def dense() -> Arr:
         if not made:
-            value = elementwise(t, [v.origin.dense() if isinstance(v, Arr) and v.origin is not None else v
-                                    for v in operands], dtype, expression)
+            value = elementwise(t, [under[id(v)].dense() if isinstance(v, Arr) else v for v in operands],  # type: ignore[union-attr]
+                                result.dtype, expression)
             made.append(as_array(t, value))
         return made[0]
 
-    return Selected(dense, first.mask, tuple({s: None for o in origins if o is not None for s in o.sources}), first.region)
+    sources = {s: None for o in origins if o is not None for s in o.sources}
+    sources[result.view.buffer, t.serial.get(result.view.buffer, 0)] = None
+    return Selected(dense, first.mask, tuple(sources), first.region)
 
 
 def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: Value | None = None) -> Value:
@@ -442,7 +445,20 @@ def inplace(t: Typer, op: str, a: Value, b: Value) -> Value:  # type: ignore[mis
             t.facts.ask_equal(x, y) for x, y in zip(value.shape, a.shape, strict=True))):
         raise PlanRefused("an in-place operator that does not broadcast", kind="shape-error")
     t.write_view(a, value)
+    if a.origin is not None:
+        a.origin = _written_alike(t, a, value)
     return a
+
+
+def _written_alike(t: Typer, a: Arr, value: Value) -> Selected | None:
+    """How `a` comes from under its mask after `value`, which does, was written over all of it."""
+    from .rules_select import selected
+    origin = selected(t, value)
+    if origin is None or a.dtype != value.dtype:  # type: ignore[union-attr]
+        return None
+    sources = {buffer: writes for buffer, writes in origin.sources if buffer is not a.view.buffer}
+    sources[a.view.buffer] = t.serial[a.view.buffer]
+    return Selected(origin.dense, origin.mask, tuple(sources.items()), origin.region)
 
 
 @rule("np.where")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .body import NestBody
+from .emitting import product_of
 from .extents import Expr, compare, const, emax, emin, floordiv, select
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, check_weak, given
@@ -270,10 +271,31 @@ def gather_pieces(t: Typer, view: View, advanced: dict[int, Arr], nest: NestBody
     return shape_out, View(view.buffer, view.dtype, shape_out, strides, view.offset), tuple(indexes)
 
 
+def check_positions(t: Typer, view: View, advanced: dict[int, Arr]) -> None:
+    """Trap where an index array is out of range though no element is touched: another axis has none."""
+    rest = product_of([extent for axis, extent in enumerate(view.shape) if axis not in advanced])
+    if t.facts.ask_less_equal(1, rest) if t.facts.norm(rest).is_entry else t.facts.is_less_equal(1, rest):
+        return
+    index_shape = t.broadcast(*(a.shape for a in advanced.values()))
+    for axis, arr in sorted(advanced.items()):
+        nest = NestBody()
+        at = nest.cast(nest.view(t.broadcast_view(arr.view, index_shape)), "i64")
+        extent = view.shape[axis]
+        outside = nest.op("or", "bool", nest.op("lt", "i64", at, nest.scalar(const(0) - extent, "i64")),
+                          nest.op("ge", "i64", at, nest.scalar(extent, "i64")))
+        found = t.new_temp((), "bool")
+        everywhere = View(found.view.buffer, "bool", index_shape, (const(0),) * len(index_shape), const(0))
+        ops = nest.finish()
+        t.emit(Nest(index_shape, nest.inputs, ops, [
+            NestOut(nest.number(outside), "any", everywhere, reduced=(1 << len(index_shape)) - 1)], t.pc))
+        t.trap("INDEX", t.load(found).operand)
+
+
 def gather(t: Typer, base: Arr, advanced: dict[int, Arr]) -> Arr:
     """A fresh array of the elements that index arrays name."""
     nest = NestBody()
     shape_out, view, indexes = gather_pieces(t, base.view, advanced, nest)
+    check_positions(t, base.view, advanced)
     slot = nest.gather(view, indexes, t.pc)
     out = t.new_temp(shape_out, base.dtype)
     ops = nest.finish()
@@ -293,7 +315,10 @@ def take(t: Typer, a: Value, indices: Value, axis: Value = NONE, out: Value = NO
         where = t.axis_of(axis, arr.ndim)
     full: list[Value] = [SliceV(NONE, NONE, NONE)] * arr.ndim
     full[where] = indices
-    return subscript(t, arr, Seq(full, "tuple"))
+    if isinstance(indices, (Arr, Num)) and indices.dtype == "bool":
+        raise PlanRefused("np.take at bool positions", kind="kernel:np.take")
+    taken = subscript(t, arr, Seq(full, "tuple"))
+    return t.copy(taken) if isinstance(indices, Num) and isinstance(taken, Arr) else taken
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------
@@ -372,6 +397,7 @@ def scatter(t: Typer, target: Arr, advanced: dict[int, Arr], value: Value) -> Va
         advanced = {k: t.copy(a) for k, a in advanced.items()}
     nest = NestBody()
     shape_out, view, indexes = gather_pieces(t, target.view, advanced, nest)
+    check_positions(t, target.view, advanced)
     if isinstance(value, Arr):
         value = fit(t, value, shape_out)
         if value.view.buffer is view.buffer:

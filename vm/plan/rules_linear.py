@@ -14,6 +14,11 @@ from .typed import NONE, Typer, rule
 from .values import COMPUTE, Arr, Num, Static, Value, python_int
 
 
+@rule("op.matmul")
+def at_operator(t: Typer, a: Value, b: Value) -> Value:
+    return matmul(t, a, b)
+
+
 @rule("np.matmul")
 def matmul(t: Typer, a: Value, b: Value, out: Value = NONE, casting: Value = NONE, dtype: Value = NONE) -> Value:
     if given(dtype) or not isinstance(a, Arr) or not isinstance(b, Arr) or not a.ndim or not b.ndim:
@@ -158,7 +163,11 @@ def tensordot(t: Typer, a: Value, b: Value, axes: Value = NONE) -> Value:
         left, right = list(range(x.ndim - count, x.ndim)), list(range(count))
     letters = iter("abcdefghijklmnopqrstuvwxyz")
     xs, ys = [next(letters) for _ in range(x.ndim)], [next(letters) for _ in range(y.ndim)]
+    if len(left) != len(right) or len(set(left)) != len(left) or len(set(right)) != len(right):
+        raise PlanRefused("tensordot axes that do not pair", kind="axis-error")
     for i, j in zip(left, right, strict=True):
+        if not t.must_equal(x.shape[i], y.shape[j], "VALUE"):
+            raise PlanRefused("tensordot of extents that differ", kind="shape-error")
         ys[j] = xs[i]
     target = [c for i, c in enumerate(xs) if i not in left] + [c for j, c in enumerate(ys) if j not in right]
     return einsum_of(t, ["".join(xs), "".join(ys)], "".join(target), [x, y])
@@ -198,17 +207,32 @@ def einsum_of(t: Typer, terms: list[str], target: str, arrays: list[Arr]) -> Val
     extents: dict[str, Expr] = {}
     views: list[dict[str, Expr]] = []
     for term, arr in zip(terms, arrays, strict=True):
+        own: dict[str, Expr] = {}
         strides: dict[str, Expr] = {}
         for label, extent, stride in zip(term, arr.shape, arr.view.strides, strict=True):
-            known = extents.get(label)
-            if known is None or (t.facts.norm(known).value == 1 and t.facts.norm(extent).value != 1):
-                extents[label] = t.facts.norm(extent)
-            elif not t.must_equal(known, extent, "VALUE"):
+            if label in own and not t.must_equal(own[label], extent, "VALUE"):
                 raise PlanRefused("einsum extents that differ", kind="shape-error")
+            own.setdefault(label, t.facts.norm(extent))
             strides[label] = strides.get(label, const(0)) + stride
         views.append(strides)
+        for label, extent in own.items():  # between operands an extent of 1 broadcasts
+            known = extents.setdefault(label, extent)
+            if known is extent or t.must_equal(known, extent):
+                continue
+            if t.facts.ask_equal(extent, 1):
+                strides[label] = const(0)
+            elif t.facts.ask_equal(known, 1):
+                extents[label] = extent
+                for earlier in views[:-1]:
+                    if label in earlier:
+                        earlier[label] = const(0)
+            else:
+                raise PlanRefused("einsum extents that differ", kind="shape-error")
     if any(c not in extents for c in target) or len(set(target)) != len(target):
         raise PlanRefused("einsum output labels", kind="kernel:np.einsum")
+    if len(arrays) == 1 and set(terms[0]) == set(target):  # a view, as NumPy returns it
+        v = arrays[0].view
+        return Arr(View(v.buffer, v.dtype, tuple(extents[c] for c in target), tuple(views[0][c] for c in target), v.offset))
     if len(arrays) == 2 and arrays[0].dtype == arrays[1].dtype and arrays[0].dtype in ("f32", "f64"):
         result = _einsum_contract(t, terms, target, arrays, extents, views)
         if result is not None:

@@ -43,7 +43,8 @@ def mask_read(t: Typer, base: Arr, mask: Arr) -> Arr:
     else:
         t.mask_counts.append((mask, t.steps, t.serial.get(mask.view.buffer, 0), count))
     v = out.view
-    origin = Selected(lambda: base, mask, tuple((b, t.serial.get(b, 0)) for b in (base.view.buffer, mask.view.buffer)), t.steps)
+    sources = tuple((b, t.serial.get(b, 0)) for b in (base.view.buffer, mask.view.buffer, v.buffer))
+    origin = Selected(lambda: base, mask, sources, t.steps)
     return Arr(View(v.buffer, v.dtype, (count, *rest), v.strides, v.offset), origin=origin)
 
 

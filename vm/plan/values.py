@@ -40,8 +40,8 @@ class Arr:
 class Selected:
     """What `x[mask]` (or an elementwise value of such arrays) is: `dense()` where `mask` holds.
 
-    sources: buffers it was made from and how often they had been written; region: the steps it belongs to. It may be used
-    only there and while the sources are as they were.
+    sources: buffers it was made from, its own too, and how often they had been written; region: the steps it belongs to.
+    It may be used only there and while the sources are as they were.
     """
 
     dense: Callable[[], Arr]

@@ -428,6 +428,13 @@ class Calls(Expressions):
         self.hint(dtype=known)
         return register
 
+    def _matmul(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
+        """np.matmul names its `out`, so that it is not taken for the operator."""
+        operands = self.bind(node, kernel, [])
+        if len(operands) == 2:
+            operands.append(self.const(node, None))
+        return self.kernel(node, kernel.id, operands, dst)
+
     def _clip(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
         """np.clip(a, min=, max=) and np.clip(a, a_min, a_max) are one form: the positional one."""
         names = {"min": "a_min", "max": "a_max"}
@@ -445,7 +452,7 @@ class Calls(Expressions):
 SPECIAL: dict[str, Callable[..., int]] = {
     "np.where": Calls._where, "np.sum": Calls._reduce, "np.max": Calls._reduce, "np.amax": Calls._reduce,
     "np.zeros": Calls._allocate, "np.ones": Calls._allocate, "np.empty": Calls._allocate,
-    "arr.astype": Calls._astype, "np.clip": Calls._clip,
+    "arr.astype": Calls._astype, "np.clip": Calls._clip, "np.matmul": Calls._matmul,
 }
 
 
