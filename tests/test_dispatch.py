@@ -380,8 +380,9 @@ def test_a_new_model_in_the_same_memory_is_packed_again():
 
 def test_large_packs_come_and_go_in_any_order():
     """Large packs share regions of huge pages: one that goes must not take a neighbour's memory with it."""
-    rng, f = np.random.default_rng(3), jitted(affine)
+    rng = np.random.default_rng(3)
     shapes = [(256, 300), (400, 256), (7, 11), (300, 640), (512, 512)]
+    functions = [jitted(affine) for _ in shapes]
     before, alive = _dispatch.pack_stats()[0], {}
     for step in range(60):
         at = int(rng.integers(len(shapes) * 2))
@@ -390,8 +391,8 @@ def test_large_packs_come_and_go_in_any_order():
             gc.collect()
         elif at not in alive:
             alive[at] = prebake.freeze(data(*shapes[at % len(shapes)], seed=step))
-        for w in alive.values():
-            x = data(3, w.shape[0])
+        for key, w in alive.items():
+            f, x = functions[key % len(shapes)], data(3, w.shape[0])
             np.testing.assert_allclose(f(x, w), f.__wrapped__(x, w), rtol=1e-3, atol=1e-4)
         w = None
     assert _dispatch.pack_stats()[0] == before + len(alive)

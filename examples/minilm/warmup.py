@@ -7,6 +7,7 @@ time, sometimes in small batches.
 from __future__ import annotations
 
 import re
+import sys
 from pydoc_data.topics import topics
 
 from minilm_search import Embedder
@@ -22,15 +23,16 @@ def read_sentences() -> list[str]:
     return sorted({s for s in tidy if 20 < len(s) < 700 and re.fullmatch(r"[\w ,.;:()'/-]+", s)})
 
 
-def main() -> None:
-    """Single sentences, then batches of 8."""
+def main(count: int) -> None:
+    """`count` sentences one by one, and half as many in batches of 8 and 16."""
     embedder = Embedder()
     sentences = [s for s in read_sentences() if len(embedder.tokenizer.encode(s).ids) <= LONGEST]
-    for sentence in sentences[:300]:
+    for sentence in sentences[:count]:
         embedder.embed([sentence])
-    for at in range(0, 160, 8):
-        embedder.embed(sentences[at:at + 8])
+    for size in (8, 16):
+        for at in range(0, count // 4, size):
+            embedder.embed(sentences[at:at + size])
 
 
 if __name__ == "__main__":
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300)
