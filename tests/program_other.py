@@ -256,7 +256,7 @@ def mandelbrot(xmin, xmax, ymin, ymax, xn, yn, limit, horizon, dtype):
     return z, n
 
 
-@program("data", lambda n, dt: (n, 12 if n < 50 else 60, 2.0), big=125, dtypes=(np.float64,), tape=False)
+@program("data", lambda n, dt: (n, 12 if n < 50 else 60, 2.0), big=125, dtypes=(np.float64,))
 def mandelbrot_shrinking(side, limit, horizon):
     """Points leave as soon as they escape: arrays shrink from trip to trip."""
     columns, rows = np.meshgrid(np.arange(side), np.arange(side), indexing="ij")

@@ -495,6 +495,68 @@ def test_scalars_of_two_types(dtype):
     check(spiral, [np.array([1 + 1j, 2]), 4])
 
 
+# --- what loops carry -------------------------------------------------------------------------------------------------
+
+def row_by_counter(m, n):
+    k = 0
+    a = m[0]
+    while k < n:
+        k += 1
+        a = m[k]
+    return a * 1
+
+
+def last_row(m, n):
+    k = 0
+    a = m[0]
+    for _ in range(n):
+        a = m[k + 1]
+        k += 1
+    return a * 1
+
+
+def row_beside_its_number(m, n):
+    pair = (0, m[0])
+    for i in range(1, n):
+        pair = (i, m[i])
+    return pair[0], pair[1] + 1
+
+
+def shrinking(x, limit):
+    sums = np.zeros(20)
+    y = x * 1.0
+    z = x * 2
+    for i in range(6):
+        sums[i] = y.sum()
+        keep = y > limit * i
+        y = y[keep]
+        z = z[keep] + y
+        sums[10 + i] = z.sum()
+    return sums, y, z
+
+
+def halving(x):
+    sums = np.zeros(x.shape[0])
+    k = 0
+    while x.shape[0] > 1:
+        sums[k] = x.sum()
+        x = x[::2] + x[:(x.shape[0] + 1) // 2]
+        k += 1
+    return sums, x * 1
+
+
+def test_values_carried_through_loops():
+    """Views and extents that later trips change: what is kept is what the last trip left."""
+    m = np.arange(30.0).reshape(10, 3)
+    for n in (1, 5):
+        check(row_by_counter, [m, n])
+        check(last_row, [m, n])
+        check(row_beside_its_number, [m, n])
+    x = np.random.default_rng(0).random(17)
+    check(shrinking, [x, 0.1])
+    check(halving, [x])
+
+
 def test_a_python_scalar_on_one_path_decides_a_dtype():
     """Where it matters whether a scalar is Python's or NumPy's, the interpreter answers."""
     def scaled(x, y):

@@ -344,7 +344,7 @@ def first_column(a, i, j, x):
 
 case("25 triangular slices", triangle, lambda: (rng().random((6, 6)),))
 case("25 triangular slices of one", triangle, lambda: (rng().random((1, 1)),))
-case("25 shrinking", shrinking, lambda: (rng().random(6),), tape=False)
+case("25 shrinking", shrinking, lambda: (rng().random(6),))
 for i in (0, 1, 3):
     case(f"26 product of {i} elements", first_column, lambda i=i: (rng().random((3, 3)), i, 1, rng().random(3)))
 case("26 zero norm", zero_norm, lambda: (np.zeros(3),))

@@ -18,9 +18,9 @@ from .complex_values import real_part
 from .extents import Expr, compare, const
 from .liveness import bits
 from .planner_errors import PlanRefused
-from .steps import BreakStep, ContinueStep, ForStep, IfStep, Operand, ScalarReg, Step, WhileStep, walk
+from .steps import BreakStep, ContinueStep, ForStep, IfStep, Operand, ScalarReg, SetStep, Step, View, WhileStep, walk
 from .typer_state import Loop, NeedRuntimeLoop, NeedUnroll, Retry
-from .values import Arr, Cplx, Num, Range, Seq, Static, python_int
+from .values import Arr, Cplx, Map, Num, Range, Seq, SliceV, Static, Value, python_int
 
 _UNROLL_TRIPS = 4  # loops of constant, few trips are unrolled: their slices become constant
 _STATIC_TRIPS = 512  # a loop over containers unrolls at most this often
@@ -158,10 +158,11 @@ class Loops(Cells):
         carried = tuple(bits(assigned & (self.live[pc + 1] & ~own | self.live[exit_pc])))
         array_cells: set[int] = set()
         joined: dict[int, tuple[str, str]] = {}
+        loose: set[int] = set()
         peel = False
-        for _ in range(2 + 2 * len(carried)):
+        for _ in range(2 + 3 * len(carried)):
             saved = self._save()
-            loop = Loop(False, exit_pc, carried, array_cells=array_cells, joined=joined)
+            loop = Loop(False, exit_pc, carried, array_cells=array_cells, joined=joined, loose=loose)
             loop.runtime_ifs = 0
             try:
                 return attempt(loop) if not peel else self._peeled(pc, attempt, loop)
@@ -169,11 +170,15 @@ class Loops(Cells):
                 self._restore(saved)
                 if retry.why == "array" and retry.reg not in array_cells:
                     array_cells.add(retry.reg)
+                elif retry.why == "shape" and retry.reg not in loose:
+                    loose.add(retry.reg)
                 elif (retry.why == "type" and retry.joined is not None and not peel
                       and joined.get(retry.reg) != retry.joined):
                     joined[retry.reg] = retry.joined
                 else:
                     self._retry_outside(retry)
+                    if retry.why == "shape":
+                        raise PlanRefused("an array changes its shape from trip to trip", kind="loop-shape") from None
                     if retry.why != "type" or peel:
                         raise PlanRefused("a value changes its type in a loop", kind="loop-type") from None
                     peel = True
@@ -311,8 +316,12 @@ class Loops(Cells):
                 self.regs[reg] = loop.cells[reg] = cell
                 loop.entry[reg] = value
             elif isinstance(value, Arr) and reg in loop.array_cells:
-                array = self.new_temp(value.shape, value.dtype)
+                array, extents = self._array_cell(value, reg in loop.loose)
                 self._copy_into(array, value)
+                if any(extents):
+                    loop.extents[reg] = extents
+                    pairs += [(e, n) for e, n in zip(extents, value.shape, strict=True) if e is not None]
+                    array = _with_extents(array, extents)
                 self.regs[reg] = loop.cells[reg] = array
             elif isinstance(value, Cplx) and isinstance(value.re, Num):
                 parts = [self._scalar_cell(self._plain(p), f"r{reg}") for p in (value.re, value.im)]
@@ -320,15 +329,89 @@ class Loops(Cells):
                           for c, p in zip(parts, (value.re, value.im), strict=True)]
                 self.regs[reg] = loop.cells[reg] = Cplx(parts[0], parts[1], value.dtype, value.python)
             elif isinstance(value, Cplx) and reg in loop.array_cells:
-                arrays = [self.new_temp(p.shape, p.dtype) for p in (value.re, value.im)]  # type: ignore[union-attr]
+                array, extents = self._array_cell(value.re, reg in loop.loose)
+                arrays = [array, self.new_temp(value.im.shape, value.im.dtype)]
                 for array, part in zip(arrays, (value.re, value.im), strict=True):
-                    self._copy_into(array, part)  # type: ignore[arg-type]
+                    self._copy_into(array, part)
+                if any(extents):
+                    loop.extents[reg] = extents
+                    pairs += [(e, n) for e, n in zip(extents, value.re.shape, strict=True) if e is not None]
+                    arrays = [_with_extents(array, extents) for array in arrays]
                 self.regs[reg] = loop.cells[reg] = Cplx(arrays[0], arrays[1], value.dtype)
             else:
                 loop.cells[reg] = value
         set_all(self.steps, pairs)
         pre, self.steps = self.steps, outer
         return pre
+
+    def _settled(self, value: Value) -> Value:
+        """A value as it is now: what it reads from registers that later trips change is kept in registers of its own."""
+        def kept(expr: Expr, is_extent: bool) -> Expr:
+            if expr.is_entry:
+                return expr
+            reg = ScalarReg("i64", "kept")
+            reg.expr = self.facts.new_register("kept", *((0, self.facts.upper_entry(expr)) if is_extent else (None, None)))
+            self.steps.append(SetStep(reg, expr))
+            return reg.expr
+
+        if isinstance(value, Arr):
+            v = value.view
+            if all(e.is_entry for e in (*v.shape, *v.strides, v.offset)):
+                return value
+            return Arr(View(v.buffer, v.dtype, tuple(kept(e, True) for e in v.shape), tuple(kept(e, False) for e in v.strides),
+                            kept(v.offset, False)))
+        if isinstance(value, Num):
+            if isinstance(value.operand, Expr):
+                return replace(value, operand=kept(value.operand, False), cell=None)
+            if isinstance(value.operand, ScalarReg):
+                reg = ScalarReg(value.operand.dtype, "kept")
+                self.steps.append(SetStep(reg, value.operand))
+                return replace(value, operand=reg, cell=None)
+            return value
+        if isinstance(value, Cplx):
+            return replace(value, re=self._settled(value.re), im=self._settled(value.im))
+        if isinstance(value, Seq):
+            return Seq([self._settled(v) for v in value.items], value.kind)
+        if isinstance(value, (Map, SliceV, Range)):
+            raise PlanRefused("this kind of value is carried out of a loop", kind="loop-type")
+        return value
+
+    def _array_cell(self, value: Arr, is_loose: bool) -> tuple[Arr, tuple[ScalarReg | None, ...]]:
+        """An array for a loop to keep values in, and the registers of extents that may change (up to those at entry)."""
+        array = self.new_temp(value.shape, value.dtype)
+        extents: list[ScalarReg | None] = []
+        for extent in array.shape:
+            reg = None
+            upper = self.facts.upper_entry(extent)
+            if is_loose and upper is not None and upper.value != 1:
+                reg = ScalarReg("i64", "extent")
+                reg.expr = self.facts.new_register("extent", 0, upper)
+            extents.append(reg)
+        return array, tuple(extents)
+
+    def _keep_in(self, loop: Loop, reg: int, cell: Arr, value: Arr, copies: list[tuple[Arr, Arr]],
+                 pairs: list[tuple[ScalarReg, Operand]]) -> None:
+        """Note what copies a carried array into its cell."""
+        if reg not in loop.array_cells:
+            raise Retry(reg, "array")
+        if cell.dtype != value.dtype or cell.ndim != value.ndim:
+            raise Retry(reg, "type")
+        if reg not in loop.extents:
+            if not self._same_shape(cell, value):
+                raise Retry(reg, "shape")
+            copies.append((cell, value))
+            return
+        for extent, old, new in zip(loop.extents[reg], cell.shape, value.shape, strict=True):
+            if extent is None:
+                if not self.facts.can_equal(old, new):
+                    raise PlanRefused("an array changes its shape from trip to trip", kind="loop-shape")
+                continue
+            bound = self.facts.bounds_of[old.terms[0][0][0]][1]
+            if bound is None or self.facts.is_less_equal(new, bound) is not True:
+                raise PlanRefused("an array may grow from trip to trip", kind="loop-shape")
+            pairs.append((extent, new))
+        v = cell.view
+        copies.append((Arr(View(v.buffer, v.dtype, value.shape, v.strides, v.offset)), value))
 
     def _write_back(self, loop: Loop) -> None:
         """At the end of a trip, and wherever the loop is left: carried values go into their cells."""
@@ -345,7 +428,7 @@ class Loops(Cells):
                 if isinstance(value, Num):
                     cell = loop.cells[reg] = self._scalar_cell(value, f"r{reg}")
                 else:
-                    loop.cells[reg] = value
+                    loop.cells[reg] = self._settled(value)
                     continue
             if is_same(cell, value):
                 loop.kept.add(reg)
@@ -368,32 +451,22 @@ class Loops(Cells):
                     pairs += [(cell_reg(c), self._operand_as(p, c))  # type: ignore[arg-type]
                               for c, p in ((cell.re, value.re), (cell.im, value.im))]
                     continue
-                if reg not in loop.array_cells:
-                    raise Retry(reg, "array")
-                for c, p in ((cell.re, value.re), (cell.im, value.im)):
-                    assert isinstance(c, Arr) and isinstance(p, Arr)
-                    if c.ndim != p.ndim or not self._same_shape(c, p):
-                        raise PlanRefused("an array changes its shape from trip to trip", kind="loop-shape")
-                    copies.append((c, p))
+                self._keep_in(loop, reg, cell.re, value.re, copies, pairs)
+                self._keep_in(loop, reg, cell.im, value.im, copies, [])
                 loop.kept.add(reg)
             elif isinstance(cell, Arr) and isinstance(value, Arr):
-                if reg not in loop.array_cells:
-                    raise Retry(reg, "array")
-                if cell.dtype != value.dtype or cell.ndim != value.ndim:
-                    raise Retry(reg, "type")
-                if not self._same_shape(cell, value):
-                    raise PlanRefused("an array changes its shape from trip to trip", kind="loop-shape")
                 if value.view.buffer.kind != "temp" or any(v.view.buffer is value.view.buffer for _, v in copies):
                     loop.kept.add(reg)
-                copies.append((cell, value))
+                self._keep_in(loop, reg, cell, value, copies, pairs)
             else:
                 raise Retry(reg, "type")
-        set_all(self.steps, pairs)
+        # arrays first: their views may depend on scalars that change now
         if len(copies) > 1:
             buffers = {cell.view.buffer for cell, _ in copies}
             copies = [(cell, self.copy(v) if v.view.buffer in buffers else v) for cell, v in copies]
         for cell_array, value_array in copies:
             self._copy_into(cell_array, value_array)
+        set_all(self.steps, pairs)
 
     def _test(self, ins: Any) -> str:
         """LOOP_TEST and LOOP_UNTIL_TENSOR_EQ: leave the innermost loop."""
@@ -425,3 +498,10 @@ class Loops(Cells):
         self._write_back(loop)
         self.steps.append(BreakStep() if how == "break" else ContinueStep())
         return "dead"
+
+
+def _with_extents(array: Arr, extents: tuple[ScalarReg | None, ...]) -> Arr:
+    """The leading part of a cell, as far as its extents reach now."""
+    v = array.view
+    shape = tuple(n if reg is None or reg.expr is None else reg.expr for reg, n in zip(extents, v.shape, strict=True))
+    return Arr(View(v.buffer, v.dtype, shape, v.strides, v.offset))

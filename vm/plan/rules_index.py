@@ -88,7 +88,7 @@ def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]
         if isinstance(v, Arr) and v.dtype == "bool" and v.ndim:
             from .rules_select import nonzero_indices
             at = sum(map(_axes_used, items))
-            if Static in map(type, items) or not all(t.facts.can_equal(x, y) for x, y in zip(
+            if Static in map(type, items) or not all(t.must_equal(x, y, "INDEX") for x, y in zip(
                     v.shape, base.shape[at:], strict=False)):
                 raise PlanRefused("a mask of another shape", kind="index-error")
             items.extend(nonzero_indices(t, v))
@@ -373,7 +373,7 @@ def fit(t: Typer, value: Arr, shape_out: tuple[Expr, ...]) -> Arr:
 
 def masked_store(t: Typer, base: Arr, mask: Arr, value: Value) -> Value:
     """base[mask] = value for a mask over leading axes and a value that broadcasts along them."""
-    if mask.ndim > base.ndim or not all(t.facts.ask_equal(x, y) for x, y in zip(mask.shape, base.shape, strict=False)):
+    if mask.ndim > base.ndim or not all(t.must_equal(x, y, "INDEX") for x, y in zip(mask.shape, base.shape, strict=False)):
         raise PlanRefused("a mask of another shape", kind="index-error")
     if isinstance(value, Arr) and value.ndim >= 1 and value.ndim > base.ndim - mask.ndim:
         if value.ndim != base.ndim - mask.ndim + 1:

@@ -20,7 +20,7 @@ def mask_read(t: Typer, base: Arr, mask: Arr) -> Arr:
     """base[mask]: the elements (or sub-arrays) where a bool array over the leading axes holds, in C order."""
     rank = mask.ndim
     if not rank or rank > base.ndim or not all(
-            t.facts.can_equal(x, y) for x, y in zip(mask.shape, base.shape, strict=False)):
+            t.must_equal(x, y, "INDEX") for x, y in zip(mask.shape, base.shape, strict=False)):
         raise PlanRefused("a mask of another shape", kind="index-error")
     rest = base.shape[rank:]
     out = t.new_temp((_total(mask), *rest), base.dtype)

@@ -10,7 +10,7 @@ from .extents import Expr
 from .facts import Facts
 from .liveness import live_registers
 from .reading import LiveReader, RecordedReader
-from .steps import Buffer, Operand, Step
+from .steps import Buffer, Operand, ScalarReg, Step
 from .values import Value
 
 
@@ -27,7 +27,7 @@ class Retry(Exception):
     """A carried register changed in a way that its cell does not allow."""
 
     reg: int
-    why: str  # 'array' (needs an array cell) | 'type'
+    why: str  # 'array' (needs an array cell) | 'shape' (one whose extents change) | 'type'
     joined: tuple[str, str] | None = None  # a type that holds both
     value: Value | None = None  # what did not fit
 
@@ -46,6 +46,8 @@ class Loop:
     runs: bool = False  # at least one trip is certain
     entry: dict[int, Value] = field(default_factory=dict)  # what cells held when the loop began
     joined: dict[int, tuple[str, str]] = field(default_factory=dict)  # cells of two types: (dtype, Python type of some)
+    loose: set[int] = field(default_factory=set)  # array cells whose extents change from trip to trip
+    extents: dict[int, tuple[ScalarReg | None, ...]] = field(default_factory=dict)  # theirs, where they change
     unsure: set[int] = field(default_factory=set)  # joined cells that a trip may leave as a Python scalar
     kept: set[int] = field(default_factory=set)  # carried arrays that some trip leaves as they were, or shares
 
