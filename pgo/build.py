@@ -270,7 +270,7 @@ def _check_place(place: Path) -> None:
 
 
 def _replace(place: Path, bundle: Path) -> None:
-    """Rename the finished folder into its place; the old one goes. Readers see the old or the new, never a mixture."""
+    """Move the finished folder into its place; the old one goes. Readers see the old or the new, never a mixture."""
     bundle.chmod(0o755)
     old = bundle.parent / "old"
     for _ in range(100):  # builds of the same bundle at the same time: the last one stays
@@ -278,10 +278,21 @@ def _replace(place: Path, bundle: Path) -> None:
             os.rename(bundle, place)
             return
         except OSError:
+            if _exchange(bundle, place):
+                return
             with contextlib.suppress(OSError):
                 os.rename(place, old)
                 shutil.rmtree(old, ignore_errors=True)
     raise ConfigError(f"{place} cannot be replaced", key="output")
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one step, so that there is always a bundle in its place; False where the system cannot."""
+    import ctypes
+
+    at_cwd, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    rename = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    return rename is not None and rename(at_cwd, os.fsencode(one), at_cwd, os.fsencode(other), exchange) == 0
 
 
 # --- progress ---------------------------------------------------------------------------------------------------------
@@ -310,7 +321,7 @@ def _progress(wanted: bool, total: int) -> Iterator[Step]:
     except ImportError:
         yield Step(None)
         return
-    with tqdm(total=total, desc="prebake build", leave=False) as bar:
+    with tqdm(total=total, desc="prebake build", leave=False, disable=None) as bar:  # None: only on a terminal
         yield Step(bar)
 
 

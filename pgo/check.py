@@ -87,6 +87,8 @@ def _records(folder: Path, report: Report) -> Mapping[str, Any] | None:
 
     found = Bundle(os.fspath(folder))
     if found.error is None:
+        for line in found.damaged_targets():
+            report.add("integrity", line)
         return found.records
     error = found.error
     kind = "fit" if error.reason == "CPU_LEVEL" else "integrity"

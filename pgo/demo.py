@@ -187,7 +187,7 @@ def race(folder: Path, quiet: bool = True) -> list[Figures]:
     if not quiet:
         from tqdm import tqdm
 
-        turns = tqdm(turns, desc="racing", unit="process", leave=False)
+        turns = tqdm(turns, desc="racing", unit="process", leave=False, disable=None)
     for contestant, (mode, environment) in turns:
         contestant.runs.append(json.loads(_run_service(folder, mode, environment)))
     return contestants

@@ -79,9 +79,7 @@ def test_every_damaged_file_is_a_finding_and_nothing_is_raised(bundle):
         for broken in (data[:len(data) // 2], data[:-1], b"", data[:40] + bytes([data[40] ^ 1]) + data[41:]):
             path.unlink()  # a new file: the old one may be mapped by this process
             path.write_bytes(broken)
-            if path.suffix == ".so" and check_bundle(bundle):
-                continue  # of a level that this machine does not use
-            report = check_bundle(bundle)
+            report = check_bundle(bundle)  # shared objects of levels that this machine does not use are looked at too
             assert not report and report.findings[0].kind in ("integrity", "fit"), path.name
         path.unlink()
         path.write_bytes(data)

@@ -12,6 +12,7 @@ import os
 import sys
 import warnings
 from _blake2 import blake2b
+from stat import S_ISREG
 from typing import Any
 
 from .. import flags
@@ -73,15 +74,20 @@ class Bundle:
         self.error: BundleError | None = None
         self.level = ""
         self.stamp: dict[str, Any] = {}
+        self.targets: dict[str, Any] = {}
         self.records: dict[str, Any] = {}
         self.table: Any = None  # capsule "prebake.kernels"
-        self.manifest_digest = ""
         self.refused: dict[str, str] = {}  # function -> reason, of those that were asked for and did not fit
         self._effect = effect
-        try:
-            self._load()
-        except BundleError as error:
-            self.error = error
+        self._files: dict[str, tuple[int, ...]] = {}  # file name -> identity of what was read
+        for _ in range(_ATTEMPTS):
+            self.error, folder = None, _identity(self.path)
+            try:
+                self._load()
+            except BundleError as error:
+                self.error = error
+            if _identity(self.path)[:2] == folder[:2]:
+                break  # else another build took this place while it was read: look at that one
 
     @property
     def accepted(self) -> bool:
@@ -103,11 +109,8 @@ class Bundle:
         return f"<prebake.Bundle {self.path!r} {state}>"
 
     def is_current(self) -> bool:
-        """Whether the folder still holds the manifest that was loaded."""
-        try:
-            return file_digest(self._read(MANIFEST, "manifest")) == self.manifest_digest
-        except BundleError:
-            return False
+        """Whether the folder still holds the files that were loaded."""
+        return all(_identity(os.path.join(self.path, name)) == known for name, known in self._files.items())
 
     # --- loading
 
@@ -120,16 +123,19 @@ class Bundle:
             raise self._refuse(field, f"file name {name!r}", "plain names only", _REBUILD)
         path = os.path.join(self.path, name)
         try:
-            if os.path.getsize(path) > _BIGGEST:
-                raise self._refuse(field, name, "a file beyond 256 MB", _REBUILD)
+            if not S_ISREG(os.stat(path).st_mode):  # a pipe or a device would never end
+                raise self._refuse(field, name, "no regular file", _REBUILD)
             with open(path, "rb") as file:
-                return file.read()
+                self._files[name] = _identity(file.fileno())
+                data = file.read(_BIGGEST + 1)
         except OSError as error:
             raise self._refuse(field, name, error.strerror or str(error), _REBUILD) from None
+        if len(data) > _BIGGEST:
+            raise self._refuse(field, name, "a file beyond 256 MB", _REBUILD)
+        return data
 
     def _load(self) -> None:
         data = self._read(MANIFEST, "manifest")
-        self.manifest_digest = file_digest(data)
         try:
             manifest = parse_json(data)
             self.stamp = dict(manifest["stamp"])
@@ -156,7 +162,7 @@ class Bundle:
                 raise self._refuse(f"{field} digest", f"{name} {str(digest)[:16]}", found[:16], _REBUILD)
         if target is not None:
             self.table = self._load_library(target["file"], level, target["digest"])
-        self.level, self.records = level, records
+        self.level, self.targets, self.records = level, targets, records
 
     def _check_stamp(self) -> None:
         here = host_stamp()
@@ -180,16 +186,34 @@ class Bundle:
 
         # the extension's own name is the file name's first part; loading one file twice is not possible
         path = os.path.realpath(os.path.join(self.path, name))
-        known = _libraries.get((path, digest))
+        checked = self._files[name]
+        known = _libraries.get(checked[:2])
+        if known is not None and known[0] != digest:
+            raise self._refuse(f"targets.{level}", name, "a file written over one that is in use",
+                               "start the process again; builds and package managers put new files in place")
         if known is None:
             try:
                 loader = ExtensionFileLoader(name.partition(".")[0], path)
                 module = loader.create_module(ModuleSpec(loader.name, loader, origin=path))
                 loader.exec_module(module)
-                known = _libraries[path, digest] = (module, module.table)
+                table = module.table
             except (ImportError, AttributeError, OSError) as error:
                 raise self._refuse(f"targets.{level}", name, f"{type(error).__name__}: {error}", _REBUILD) from None
-        return known[1]
+            if _identity(path) != checked:
+                raise self._refuse(f"targets.{level}", name, "another file, while it was loaded", _REBUILD)
+            known = _libraries[checked[:2]] = (digest, module, table)
+        return known[2]
+
+    def damaged_targets(self) -> list[str]:
+        """One line for each shared object that is not what was built; loading looks at its own CPU level's alone."""
+        found = []
+        for level, target in sorted(self.targets.items()):
+            try:
+                if file_digest(self._read(target["file"], f"targets.{level}")) != target["digest"]:
+                    found.append(f"targets.{level}: {target['file']} is not what was built; fix: {_REBUILD}")
+            except BundleError as error:
+                found.append(f"{error.field}: {error.built}, here {error.here}; fix: {_REBUILD}")
+        return found
 
     # --- for one function
 
@@ -241,8 +265,18 @@ class Bundle:
 
 
 _REBUILD = "prebake build BUCKETS.yaml -o BUNDLE"
-_libraries: dict[tuple[str, str], tuple[Any, Any]] = {}  # (path, digest) -> module and capsule
+_ATTEMPTS = 20  # a folder that is built again and again while it is read
+_libraries: dict[tuple[int, ...], tuple[str, Any, Any]] = {}  # device and inode -> digest, module, capsule
 _fresh_files: dict[str, tuple[tuple[int, int], str, str | None]] = {}
+
+
+def _identity(place: str | int) -> tuple[int, ...]:
+    """Device, inode, size and time of what lies at a path (or behind a descriptor); () when there is nothing."""
+    try:
+        status = os.stat(place)
+    except OSError:
+        return ()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _is_fresh(path: str, source: dict[str, Any]) -> bool:
@@ -285,8 +319,8 @@ def parse_json(data: bytes) -> Any:
     text = text.strip()
     try:
         value, end = make_scanner(Context)(text, 0)  # type: ignore[arg-type]
-    except StopIteration:
-        raise ValueError("no JSON value") from None
+    except (StopIteration, SystemError):  # CPython 3.11 has no error to raise as long as `json` is not imported
+        raise ValueError("no JSON value, or damaged") from None
     if end != len(text):
         raise ValueError(f"text after the JSON value at {end}")
     return value
@@ -296,6 +330,7 @@ def parse_json(data: bytes) -> Any:
 
 _loaded: dict[str, Bundle] = {}      # real path -> bundle
 _by_function: dict[str, Bundle] = {}  # of `load_bundle`: these come first
+_refused: dict[str, Bundle] = {}      # of `load_bundle`: which functions they hold is not known, why they are out is
 _searched: dict[str, tuple[str, ...]] = {}  # folder -> bundle paths found there
 _changed: list[Any] = []
 
@@ -328,9 +363,14 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     known = _loaded.get(key)
     if known is not None and not (known.accepted and known.is_current()):
         del _loaded[key]  # mended, or built again
+        for name in [name for name, bundle in _by_function.items() if bundle is known]:
+            del _by_function[name]
     bundle = open_bundle(folder)
     for name in bundle.records:
         _by_function[name] = bundle
+    _refused.pop(key, None)
+    if not bundle.accepted:
+        _refused[key] = bundle
     for listener in _changed:
         listener()
     return bundle
@@ -361,7 +401,7 @@ def find_bundle(name: str, own_file: str | None) -> tuple[Bundle | None, str]:
     if not flags.is_on("PREBAKE_BUNDLES"):
         return None, "BUNDLES_OFF"
     reason = "NO_BUNDLE"
-    candidates = [_by_function[name]] if name in _by_function else []
+    candidates = [_by_function[name]] if name in _by_function else list(_refused.values())
     if own_file:
         candidates += [open_bundle(path) for path in bundles_beside(own_file)]
     for bundle in candidates:
