@@ -103,7 +103,11 @@ def _prebuilt_time(program: Program, args: tuple, seconds: float) -> float:
             for _ in range(4):
                 function(*copy.deepcopy(args))
         prebake.plan(str(recorded), str(planned))
-        prebake.build(str(planned), str(bundle))
+        try:
+            prebake.build(str(planned), str(bundle))
+        except prebake.PrebakeError as error:
+            print(f"{program.name}: not built, {str(error).splitlines()[-1].strip()}", file=sys.stderr)
+            return math.nan
         prebake.load_bundle(str(bundle))
         served = prebake.jit(program.function)
         served(*copy.deepcopy(args))
