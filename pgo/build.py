@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -249,15 +249,19 @@ def _record(function: BuiltFunction, msbc: str, roots: Sequence[str | os.PathLik
                          k.bucket.gain.tape if k.bucket.gain else 0.0)
             for k in plan.kernels))
         for plan in function.plans)
-    options = {name: list(value) if isinstance(value, tuple) else value
-               for name, value in sorted(function.recordings.options.items())
+    options = {name: value for name, value in _plain(function.recordings.options).items()
                if name in OPTIONS and OPTIONS[name].in_key}
     return BundleFunction(
         msbc, file_digest(function.msbc), program.digest,
         tuple((p.name, p.default, p.kind) for p in program.params),
         tuple((c.scope, c.module, c.name) for c in program.captures), tuple(sources), plans, options,
         dict(function.recordings.shapes),
-        {short: symbols[0] for short, symbols in sorted(function.buckets.symbols.items()) if symbols})
+        {short: list(symbols) for short, symbols in sorted(function.buckets.symbols.items()) if symbols},
+        _plain(function.buckets.options))
+
+
+def _plain(options: Mapping[str, object]) -> dict[str, object]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in sorted(options.items())}
 
 
 # --- the place ------------------------------------------------------------------------------------------------------

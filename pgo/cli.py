@@ -132,7 +132,8 @@ def _add_tools(commands: argparse._SubParsersAction) -> None:
     explain = commands.add_parser("explain", help="which kernel would serve a call, and why")
     explain.add_argument("function", help="MODULE:FUNCTION or FILE.py:FUNCTION")
     explain.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE",
-                         help="x=float32[32,784] for an array, n=3 for a scalar; once for each argument")
+                         help="x=float32[32,784] for an array, n=3 for a scalar, self=MODULE:NAME for an object that a module "
+                              "holds; once for each argument")
     explain.set_defaults(run=run_explain)
     demo = commands.add_parser("demo", help="profile, plan, build and race a digit classifier, on this machine")
     demo.add_argument("-o", "--output", default=".", help="folder for prebake-demo.html (here)")
@@ -187,7 +188,8 @@ def run_record(given: argparse.Namespace) -> int:
         print(f"prebake: the command ended with {how}", file=sys.stderr)
         return code if code > 0 else 128 - code
     if not os.path.exists(given.output):
-        print(f"prebake: {given.output} was not written: no decorated function was called", file=sys.stderr)
+        print(f"prebake: {given.output} was not written: no decorated function was called "
+              "(calls sent to engine 'python' or 'interpreter' by name are not recorded)", file=sys.stderr)
         return FINDING
     return FINE
 

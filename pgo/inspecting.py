@@ -21,11 +21,14 @@ from ..vm.plan.signature import DTYPE_NAMES
 from .schema import suggest
 
 NUMPY_DTYPE_NAMES = sorted({dtype.name for dtype in DTYPE_NAMES} | {"complex64", "complex128"})
+_OBJECT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _ARRAY = re.compile(r"([a-z]+[0-9]*)\[([0-9,\s]*)\]")
 
 
 def disassemble(what: str) -> str:
     """The text form of FILE.msbc, FILE.py:FUNCTION or MODULE:FUNCTION. Raises ConfigError for what is not there."""
+    if what.endswith(".py"):
+        raise ConfigError("which of its functions?", file=what, hint=f"{what}:FUNCTION")
     if ":" not in what or what.endswith(".msbc"):
         try:
             data = Path(what).read_bytes()
@@ -47,21 +50,26 @@ def explain(what: str, arguments: Sequence[str]) -> object:
     missing = [p.name for p in function.bytecode.params if p.default < 0 and p.name not in values]
     if missing:
         raise ConfigError(f"nothing was given for {', '.join(missing)}", key="--arg",
-                          hint=f"--arg '{missing[0]}=float32[32,784]'")
+                          hint=f"--arg '{missing[0]}=float32[32,784]', or {missing[0]}=MODULE:NAME for an object")
     return function.explain(**values)
 
 
 def parse_argument(text: str) -> tuple[str, object]:
-    """('x', array) for `x=float32[32,784]` (values are of no interest), ('n', 3) for `n=3` or any Python literal."""
+    """('x', array) for `x=float32[32,784]` (values are of no interest), ('n', 3) for `n=3` or any Python literal.
+
+    `self=models.risk:MODEL` gives the object that a module holds.
+    """
     name, mark, value = text.partition("=")
     if not mark or not name.isidentifier():
         raise ConfigError(f"'{text}' is not NAME=VALUE", key="--arg", hint="x=float32[32,784] or n=3")
+    if _OBJECT.fullmatch(value.strip()):
+        return name, _object_at(value.strip())
     match = _ARRAY.fullmatch(value.strip())
     if match is None:
         try:
             return name, ast.literal_eval(value.strip())
         except (ValueError, SyntaxError) as error:
-            raise ConfigError(f"'{value}' is neither an array such as float32[32,784] nor a Python literal",
+            raise ConfigError(f"'{value}' is no array such as float32[32,784], no MODULE:NAME and no Python literal",
                               key=f"--arg {name}") from error
     try:
         dtype = np.dtype(match[1])
@@ -74,6 +82,18 @@ def parse_argument(text: str) -> tuple[str, object]:
 
 def decorated(what: str) -> Any:
     """The decorated function at FILE.py:QUALNAME or MODULE:QUALNAME; a plain function is decorated on the spot."""
+    value = _object_at(what)
+    if isinstance(value, FunctionType):
+        from ..vm.run.dispatch import jit
+
+        return jit(value)
+    if not hasattr(value, "bytecode"):
+        raise ConfigError(f"'{what}' is {type(value).__name__}, not a function", file=what.rpartition(":")[0])
+    return value
+
+
+def _object_at(what: str) -> Any:
+    """What FILE.py:QUALNAME or MODULE:QUALNAME names."""
     place, _, qualname = what.rpartition(":")
     module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     value: Any = module
@@ -82,12 +102,6 @@ def decorated(what: str) -> Any:
             raise ConfigError(f"'{place}' has no '{qualname}'", file=place,
                               hint=suggest(part, [n for n in dir(value) if not n.startswith("_")]))
         value = getattr(value, part)
-    if isinstance(value, FunctionType):
-        from ..vm.run.dispatch import jit
-
-        return jit(value)
-    if not hasattr(value, "bytecode"):
-        raise ConfigError(f"'{what}' is {type(value).__name__}, not a function", file=place)
     return value
 
 

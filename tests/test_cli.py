@@ -140,7 +140,7 @@ def test_arguments_by_description(text, name, said):
 
 
 @pytest.mark.parametrize(("text", "said"), [("x", "NAME=VALUE"), ("x=float33[2]", "did you mean 'float32'"),
-                                            ("x=os.system", "neither"), ("2x=3", "NAME=VALUE")])
+                                            ("x=os.system", "no array"), ("x=os:nothing", "has no"), ("2x=3", "NAME=VALUE")])
 def test_arguments_that_are_none(text, said):
     from prebake.pgo.inspecting import parse_argument
     from prebake.vm.errors import ConfigError

@@ -116,12 +116,29 @@ def test_rare_shapes_are_counted_as_other(tmp_path):
     assert len(signature["shapes"]) == 4 and signature["other"] == 6
 
 
+def ordered(x):
+    return np.sort(x)
+
+
 def test_interpreted_calls_are_counted_as_unplanned(tmp_path):
-    f = prebake.jit(double)
-    with prebake.profile(tmp_path / "p.json"), prebake.engine("interpreter"):
+    f = prebake.jit(ordered)
+    with prebake.profile(tmp_path / "p.json"):
         f(np.ones(3))
+    assert f.stats()["interpreter"] == 1, "planned by now: another function that is not, please"
+    found = load(tmp_path / "p.json")["functions"]["test_recorder:ordered"]
+    assert found["calls"] == 1 and found["unplanned"] == 1 and found["signatures"] == []
+
+
+def test_calls_sent_to_an_engine_by_name_are_no_traffic(tmp_path):
+    """A warm-up that compares with `engine("python")` must not halve the predicted hit rate."""
+    f = prebake.jit(double)
+    with prebake.profile(tmp_path / "p.json"):
+        for name in ("python", "interpreter", "jit", "auto"):
+            with prebake.engine(name):
+                f(np.ones(3))
     found = load(tmp_path / "p.json")["functions"]["test_recorder:double"]
-    assert (found["calls"], found["unplanned"], found["signatures"]) == (1, 1, [])
+    assert found["calls"] == 2 and found["unplanned"] == 0
+    assert shapes_of(load(tmp_path / "p.json"), "test_recorder:double") == {(3,): 2}
 
 
 def test_merging_adds_up_and_a_changed_program_replaces():

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-import warnings
 from _blake2 import blake2b
 from stat import S_ISREG
 from typing import Any
@@ -19,6 +18,7 @@ from .. import flags
 from ..errors import BundleError
 from ..version import BUNDLE_FORMAT, MSBC_VERSION, VERSION
 from . import _dispatch
+from .log import log, warn
 from .names import module_file
 
 MANIFEST = "manifest.json"
@@ -347,7 +347,7 @@ def open_bundle(path: str) -> Bundle:
     if bundle is None:
         bundle = _loaded[key] = Bundle(path)
         if bundle.error is None:
-            _log(f"bundle {bundle.name}: {len(bundle.records)} functions, level {bundle.level}")
+            log(f"bundle {bundle.name}: {len(bundle.records)} functions, level {bundle.level}")
     if bundle.error is not None:
         report(bundle.error)
     return bundle
@@ -388,8 +388,8 @@ def report(error: BundleError) -> None:
     text = str(error)
     if text not in _reported:
         _reported.add(text)
-        _log(text.replace("\n", "; "))
-        warnings.warn(text, RuntimeWarning, stacklevel=2)
+        log(text.replace("\n", "; "))
+        warn(text)
 
 
 def find_bundle(name: str, own_file: str | None) -> tuple[Bundle | None, str]:
@@ -455,9 +455,3 @@ def rows() -> list[dict[str, Any]]:
              "functions": list(bundle.functions), "reason": bundle.reason,
              "message": "" if bundle.error is None else str(bundle.error), "refused": dict(bundle.refused)}
             for bundle in _loaded.values()]
-
-
-def _log(line: str) -> None:
-    from .log import log
-
-    log(line)

@@ -145,6 +145,11 @@ def _start() -> None:
             _dispatch.force_engine(engine_code(name))
         except ConfigError as error:  # decorating never fails: the first call raises it
             function.startup_error = ConfigError(error.message, key="PREBAKE_ENGINE", hint=error.hint)
+    if flags.read("PREBAKE_CPU"):
+        try:
+            bundle.usable_levels()
+        except ValueError as error:
+            function.startup_error = ConfigError(str(error).partition("=")[2], key="PREBAKE_CPU")
     options.on_configure(_apply_configuration)
     bundle.on_change(_look_again)
     os.register_at_fork(after_in_child=_after_fork)

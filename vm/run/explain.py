@@ -8,7 +8,21 @@ import numpy as np
 
 from ..errors import PrebakeError, UnsupportedError
 from . import _dispatch
-from .stats import buckets, nearest_bucket, symbol_names
+from .rows import why_row_differs
+from .stats import buckets, nearest_bucket, short_shape, symbol_names
+
+# what to do about a miss
+_FIXES = {
+    "NO_BUNDLE": "no bundle holds this function: prebake profile, plan, build",
+    "NO_BUCKET": "put the line under functions / '{name}' / buckets of buckets.yaml, then prebake build",
+    "STALE_SOURCE": "the source has changed since the bundle was built: profile, plan and build again",
+    "STALE_STAMP": "prebake.ready() says what does not fit; then prebake build",
+    "CPU_LEVEL": "prebake build --targets, with a level of this host (prebake doctor names them)",
+    "DTYPE": "record calls with such arguments, then plan and build again",
+    "LAYOUT": "record calls with such arguments, then plan and build again",
+    "GUARD": "record calls with such arguments, then plan and build again",
+    "BUNDLES_OFF": "PREBAKE_BUNDLES switches bundles off",
+}
 
 
 class Explanation:
@@ -16,7 +30,7 @@ class Explanation:
 
     engine: 'prebuilt', 'jit', 'interpreter' or 'python'. reason: why it is not prebuilt ('' when it is). nearest: the
     bucket that misses by least. rules: fusions that fired, with their notes. yaml: the bucket line that would cover the
-    shape.
+    shape; str() says where to put it.
     """
 
     def __init__(self, function: str, engine: str, reason: str, nearest: dict[str, Any] | None, rules: list[str],
@@ -34,9 +48,16 @@ class Explanation:
             lines.append(f"  because   {self.detail}")
         if self.nearest is not None:
             lines.append(f"  nearest   {_bucket_text(self.nearest)}")
-        lines += [f"  rule      {rule}" for rule in self.rules]
+        by_note: dict[str, list[str]] = {}  # 'not implemented' and the like are said once
+        for rule in self.rules:
+            name, _, note = rule.partition(": ")
+            by_note.setdefault(note, []).append(name)
+        lines += [f"  rule      {', '.join(names)}: {note}"
+                  for note, names in sorted(by_note.items(), key=lambda item: len(item[1]))]
         if self.yaml:
             lines.append(f"  fix       {self.yaml}")
+        if self.reason in _FIXES and self.engine != "interpreter":
+            lines.append(f"  {'' if self.yaml else 'fix':9} {_FIXES[self.reason].format(name=self.function)}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -56,10 +77,11 @@ def explain_call(state: Any, args: tuple) -> Explanation:
             status, kernel = function._probe(entry, args, False)
             if status == 0:
                 shape = _shape(entry, args, names, state)
+                bucket = [(s, [lo, hi]) for s, (lo, hi) in entry.buckets[kernel].items()]
                 return Explanation(function.name, "prebuilt", "", None, [], "", entry.kernel_names[kernel],
-                                   _bucket_text(entry.buckets[kernel]), shape)
+                                   f"bucket {_bucket_text(short_shape(bucket, names))} holds", shape)
             if status >= why:
-                why, detail = status, entry.why_not() if status != 4 else ""
+                why, detail = status, why_row_differs(entry, args, function) if status != 4 else ""
     reason = state.reason_of(why)
     shape = _shape(None, args, names, state)
     raw = dict(_raw_shape(state, args))
@@ -106,8 +128,8 @@ def _shape(entry: Any, args: tuple, names: dict[str, str], state: Any) -> dict[s
 
     fixed = {name for name, value in zip(state.fn.__code__.co_varnames, args, strict=False)
              if isinstance(value, np.ndarray) and is_constant(value)}
-    return {names.get(symbol, symbol): extent for symbol, extent in _raw_shape(state, args)
-            if symbol.partition(".")[0] not in fixed}
+    return short_shape([(symbol, extent) for symbol, extent in _raw_shape(state, args)
+                        if symbol.partition(".")[0] not in fixed], names)
 
 
 def _bucket_text(bucket: Any) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from . import _dispatch
+from .log import warn
 
 _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), type, range, slice, np.generic, np.dtype)
 
@@ -107,8 +107,7 @@ class _Walker:
                     file.flush()
                     return _dispatch.Frozen(data, file.fileno())
             except OSError as error:
-                warnings.warn(f"prebake.freeze(keep=False) keeps the array in memory: {error}", RuntimeWarning,
-                              stacklevel=5)
+                warn(f"prebake.freeze(keep=False) keeps the array in memory: {error}")
         return _dispatch.Frozen(data)
 
     # --- put back

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import warnings
 import weakref
 from collections.abc import Mapping
 from time import perf_counter
@@ -19,7 +18,7 @@ from .. import flags, options
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError
 from . import _dispatch, bundle
 from .deadline import Overdue, time_limit
-from .log import is_logging, log, log_once, wants_dump
+from .log import is_logging, log, log_once, wants_dump, warn
 from .names import module_of, qualified_name
 
 TRAPPED = 6  # a status of _dispatch.Entry
@@ -61,6 +60,7 @@ class FunctionState:
         self.constant_args: dict[int, int] = {}
         self.misses: dict[tuple[object, str], int] = {}
         self.other_misses = 0
+        self.asked_to_interpret = 0  # calls under engine 'interpreter'
         self.retired: list[Any] = []  # entries that were dropped, for their counts
         states.add(self)
 
@@ -86,6 +86,7 @@ class FunctionState:
             self.function._configure(self.settings["engine"], self.settings["memory_bytes"], shape_check)
 
     def _find_bundle(self) -> None:
+        """Take the bundle that fits, and the options of its `buckets.yaml`; none of both otherwise."""
         self.bundle, self.bundle_reason = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename)
         entries: list[Any] = []
         if self.bundle is not None:
@@ -95,6 +96,7 @@ class FunctionState:
             except bundle.BundleError as error:
                 self.bundle.refused[self.function.name] = error.reason
                 self.bundle, self.bundle_reason = None, error.reason
+                self.settings = options.effective(self.own)
                 bundle.report(error)
             else:
                 self.bundle_reason = "" if entries else "NO_BUCKET"
@@ -113,6 +115,11 @@ class FunctionState:
                                      here=self.shapes, effect=f"calls to '{name}' use the JIT",
                                      fix="record, plan and build again with the decorator as it is now",
                                      reason="STALE_STAMP")
+        try:
+            settings = options.check_options(record.get("settings"))
+        except ConfigError as error:
+            raise found._refuse(f"functions.{name}.settings", error.key, error.message, bundle._REBUILD) from None
+        self.settings = options.effective({**self.own, **settings})
         entries = found.entries(name, self.settings["max_shapes"])
         try:
             captures = [(str(scope), str(module), str(key)) for scope, module, key in record["captures"]]
@@ -306,8 +313,7 @@ class FunctionState:
         note = f"planning failed with {type(error).__name__}: {error}"
         if self.settings["strict"] or flags.is_on("PREBAKE_STRICT"):
             raise InternalError(f"{self.function.name}: {note}") from error
-        warnings.warn(f"prebake: {self.function.name} is interpreted, {note}. Please report this.", RuntimeWarning,
-                      stacklevel=4)
+        warn(f"prebake: {self.function.name} is interpreted, {note}. Please report this.")
         return note
 
     def _plannable(self, args: tuple) -> tuple:
@@ -338,6 +344,8 @@ class FunctionState:
         self.function._count(_dispatch.ENGINE_CODES["interpreter"])
         if engine == 0:
             self._count_miss(args, self.reason_of(why))
+        elif engine == _dispatch.ENGINE_CODES["interpreter"]:
+            self.asked_to_interpret += 1
         hook = trace_hook() if trace_hook is not None else None
         return run_program(program, args, self.function.read_capture, hook=hook)
 
@@ -346,8 +354,7 @@ class FunctionState:
         log_once(f"{self.function.name}: runs in Python, {self._unsupported}")
         if self._unsupported is not None and not getattr(self, "_warned", False):
             self._warned = True
-            warnings.warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}", RuntimeWarning,
-                          stacklevel=3)
+            warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}")
         self.function._count(_dispatch.ENGINE_CODES["python"])
         code = self.fn.__code__
         names = code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
@@ -372,8 +379,7 @@ class FunctionState:
         """Count and warn once for a call that Python serves."""
         if self._unsupported is not None and not getattr(self, "_warned", False):
             self._warned = True
-            warnings.warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}", RuntimeWarning,
-                          stacklevel=4)
+            warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}")
         self.function._count(_dispatch.ENGINE_CODES["python"])
 
     def trapped(self, trap: tuple[int, int], args: tuple, writes: bool) -> object:

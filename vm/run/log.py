@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 from .. import flags
 
@@ -36,6 +37,14 @@ def log_once(line: str) -> None:
         if len(_once) < 10_000:
             _once.add(line)
         log(line)
+
+
+def warn(text: str) -> None:
+    """A RuntimeWarning at the caller's line outside this package."""
+    package, level, frame = __name__.partition(".")[0], 2, sys._getframe(1)
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == package:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, RuntimeWarning, stacklevel=level)
 
 
 def wants_dump(what: str) -> bool:

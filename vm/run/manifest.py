@@ -11,7 +11,7 @@ A bundle is a folder: `manifest.json`, one `.msbc` a function, one shared object
         "msbc": NAME, "msbc_digest": HEX, "program_digest": HEX,
         "params": [[name, default constant or -1, kind], ...], "captures": [[scope, module, name], ...],
         "sources": [{"module", "qualname", "digest", "file", "file_digest"}, ...],
-        "options": {...}, "shapes": {parameter: "b d"}, "symbols": {"b": "x.shape[0]"},
+        "options": {...}, "settings": {...}, "shapes": {parameter: "b d"}, "symbols": {"b": ["x.shape[0]", "y.shape[0]"]},
         "plans": [{"rows": [...signature rows...], "code": {...vm/plan/code_json.py...},
                    "kernels": [{"kernel": C NAME, "bucket": {"x.shape[0]": [1, 32], "x.shape[1]": 128},
                                 "gain": 1.4}]}]}}}
@@ -21,7 +21,9 @@ brace. File names are plain names (letters, digits, `_ . -`), digests are `file_
 shared object's extension module is called as its file is up to the first dot (`PyInit_<that>`).
 Kernels are listed by priority: the first whose bucket holds and whose guards pass is called. Bucket keys are names
 in the plan's `code["symbols"]`; a symbol that a bucket does not name is unbounded. `options`: those that the function
-was decorated with and that change code (`vm/options.py`: `in_key`). `sources` mirror `Program.functions`;
+was decorated with and that change code (`vm/options.py`: `in_key`), compared with what it is decorated with now.
+`settings`: options of `buckets.yaml`, in force as long as the bundle serves the function. `symbols`: short names, for
+messages. `sources` mirror `Program.functions`;
 `file_digest` is the digest of the whole source file when it was built: an equal file needs no parsing to be known as
 fresh.
 """
@@ -85,7 +87,8 @@ class BundleFunction:
     plans: tuple[BundlePlan, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, str] = field(default_factory=dict)
-    symbols: Mapping[str, str] = field(default_factory=dict)
+    symbols: Mapping[str, list[str]] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,8 @@ def _function_json(function: BundleFunction) -> dict[str, Any]:
         "msbc": function.msbc, "msbc_digest": function.msbc_digest, "program_digest": function.program_digest,
         "params": [list(p) for p in function.params], "captures": [list(c) for c in function.captures],
         "sources": [asdict(s) for s in function.sources],
-        "options": dict(function.options), "shapes": dict(function.shapes), "symbols": dict(function.symbols),
+        "options": dict(function.options), "settings": dict(function.settings),
+        "shapes": dict(function.shapes), "symbols": dict(function.symbols),
         "plans": [{"rows": plan.rows, "code": plan.code,
                    "kernels": [{"kernel": k.kernel, "gain": k.gain,
                                 "bucket": {s: list(v) if isinstance(v, tuple) else v for s, v in k.bucket.items()}}
@@ -148,4 +152,4 @@ def _function_from(data: Mapping[str, Any]) -> BundleFunction:
     return BundleFunction(
         data["msbc"], data["msbc_digest"], data["program_digest"], tuple(tuple(p) for p in data["params"]),
         tuple(tuple(c) for c in data["captures"]), tuple(BundleSource(**s) for s in data["sources"]), plans,
-        data["options"], data["shapes"], data["symbols"])
+        data["options"], data["shapes"], data["symbols"], data["settings"])

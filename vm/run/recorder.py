@@ -129,8 +129,10 @@ def _entries(state: Any) -> list[Any]:
 
 
 def _call_counts(state: Any) -> tuple[int, int]:
+    """(calls, those without a plan). Calls that were sent to 'python' or 'interpreter' by name are no traffic."""
     prebuilt, jit, interpreter, python, _, _ = state.function._counts()
-    return prebuilt + jit + interpreter + python, interpreter + python
+    unplanned = interpreter - state.asked_to_interpret + (python if state._unsupported is not None else 0)
+    return prebuilt + jit + unplanned, unplanned
 
 
 def rows_json(rows: tuple[tuple, ...]) -> list[dict[str, Any]]:

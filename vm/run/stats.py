@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _dispatch, function
@@ -36,7 +36,7 @@ def misses(state: Any) -> list[dict[str, Any]]:
     names = symbol_names(state)
     known = buckets(state)
     found: list[dict[str, Any]] = [
-        {"shape": {names.get(s, s): n for s, n in shape}, "reason": reason,
+        {"shape": short_shape(shape, names), "reason": reason,
          "nearest": nearest_bucket(known, dict(shape), names), "count": count}
         for (shape, reason), count in sorted(counted.items(), key=lambda item: (-item[1], item[0]))]
     other += sum(int(row["count"]) for row in found[MAX_MISSES:])
@@ -81,7 +81,16 @@ def nearest_bucket(known: list[Mapping[str, tuple[int, int]]], extents: Mapping[
     if not known:
         return None
     best = min(known, key=distance)
-    return {names.get(s, s): lo if lo == hi else [lo, hi] for s, (lo, hi) in best.items()}
+    return short_shape([(s, lo if lo == hi else [lo, hi]) for s, (lo, hi) in best.items()], names)
+
+
+def short_shape(shape: Iterable[tuple[str, Any]], names: Mapping[str, str]) -> dict[str, Any]:
+    """{short name: extent}; symbols of one name are told once, unless they differ, which is worth telling."""
+    found: dict[str, Any] = {}
+    for symbol, extent in shape:
+        short = names.get(symbol, symbol)
+        found[short if found.setdefault(short, extent) == extent else symbol] = extent
+    return found
 
 
 def stats() -> dict[str, dict[str, Any]]:
