@@ -1,6 +1,7 @@
 """Compare the engines on many random programs: `python tests/fuzz.py --count 20000 --seed 1`.
 
 Prints each failure with its seed and source, then the counts. One seed again: `--seed S --count 1 --show`.
+`--table` runs every operation on every kind of operand instead (generator_table.py).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 import time
 import traceback
 
+from generator_table import table_programs
 from generators import generate
 from oracles import Report, check_engines, memory_limit
 
@@ -41,6 +43,17 @@ def fuzz(seed: int, count: int, engines: tuple[str, ...] = ("interpreter", "jit"
     return report
 
 
+def fuzz_table(engines: tuple[str, ...] = ("interpreter", "jit"), first: int = 0, step: int = 1) -> Report:
+    """Check every `step`-th program of one operation, from number `first` on."""
+    report = Report()
+    for number, (source, grade, arguments) in enumerate(table_programs()):
+        if number % step == first:
+            failures = check_engines(source, arguments, engines, grade, report)
+            if failures:
+                print(f"--- operation {number}\n{source}" + "\n".join(f"  {line}" for line in failures[:6]), flush=True)
+    return report
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command; 1 when an engine differs from the reference."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -50,11 +63,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--engines", default="interpreter,jit")
     parser.add_argument("--limit", type=int, default=20, help="failing programs after which to stop")
     parser.add_argument("--show", action="store_true", help="print every program")
+    parser.add_argument("--table", action="store_true", help="programs of one operation, all of them")
     options = parser.parse_args(argv)
     start = time.perf_counter()
+    engines = tuple(options.engines.split(","))
     with memory_limit(1 << 30):
-        report = fuzz(options.seed, options.count, tuple(options.engines.split(",")), options.variants, options.show,
-                      options.limit)
+        if options.table:
+            report = fuzz_table(engines)
+        else:
+            report = fuzz(options.seed, options.count, engines, options.variants, options.show, options.limit)
     print(f"seed         {options.seed}\n{report.text()}\nseconds      {time.perf_counter() - start:.1f}")
     return 1 if report.failures else 0
 

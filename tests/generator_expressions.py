@@ -21,6 +21,7 @@ import numpy as np
 EXACT, EQUAL, NEAR = range(3)
 MAX_SIZE = 2000
 MAX_RANK = 4
+_SHOWS_SIGNS = re.compile(r"/|%|\*\*|divide|reciprocal|copysign|signbit|arctan2|power")  # a zero's sign decides a value
 _compiled: dict[str, CodeType] = {}
 
 
@@ -296,6 +297,8 @@ class Expressions:
         if not fits(value):
             raise Dropped
         grade = grade if any(is_float(n.value) for n in nodes) or is_float(value) else EXACT
+        if _SHOWS_SIGNS.search(template) and any(n.grade == EQUAL for n in nodes):
+            grade = NEAR
         texts = [n.text if is_atom(n.text) else f"({n.text})" for n in nodes]
         return Node(template.format(*texts), value, max([grade, *(n.grade for n in nodes)]))
 

@@ -29,6 +29,7 @@ from generator_arguments import (
     draw_tree,
 )
 from generator_expressions import (
+    EQUAL,
     EXACT,
     NEAR,
     Dropped,
@@ -241,7 +242,9 @@ class Generator:
         operators = "+= -= *= /=" if is_float(target.value) else "+= -= *= //= |= &="
         value = self.ex.scalar() if self.rnd.random() < 0.4 or not is_array(target.value) else self.ex.array(2)
         operator = self.rnd.choice(operators.split())
-        return self._run([f"{target.text} {operator} {value.text}"], max(value.grade, target.grade), {target.text})
+        grade = max(value.grade, target.grade)
+        grade = NEAR if grade == EQUAL and "/" in operator else grade  # a zero's sign decides a value
+        return self._run([f"{target.text} {operator} {value.text}"], grade, {target.text})
 
     def _store(self) -> list[str]:
         target = self.ex.variable(lambda v: is_array(v) and v.ndim > 0 and v.size > 0)

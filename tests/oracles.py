@@ -34,6 +34,10 @@ _MOVED_CALLS = frozenset((  # functions of np and methods of arrays whose last b
     "logaddexp", "power", "sum", "mean", "var", "std", "cumsum", "prod", "cumprod", "dot", "matmul", "einsum", "inner",
     "norm", "median", "round", "linspace",
 ))
+_SIGNED_CALLS = frozenset((  # whose signs of zero are nobody's promise
+    "max", "min", "amax", "amin", "maximum", "minimum", "fmax", "fmin", "fmod", "clip", "sort", "sign", "ptp",
+))
+_CANCELLING_CALLS = frozenset(("var", "std"))  # what rounding does to their operands may be all of the result
 
 
 @dataclass
@@ -80,16 +84,23 @@ class _Mover(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        inexact = isinstance(node.func, ast.Attribute) and node.func.attr in _MOVED_CALLS
-        return _wrapped(node) if inexact and not any(k.arg == "out" for k in node.keywords) else node
+        if not isinstance(node.func, ast.Attribute) or any(k.arg == "out" for k in node.keywords):
+            return node
+        name = node.func.attr
+        if name in _CANCELLING_CALLS:
+            if isinstance(node.func.value, ast.Name) and node.func.value.id == "np":
+                node.args[0] = _wrapped(node.args[0])
+            else:
+                node.func.value = _wrapped(node.func.value)
+        return _wrapped(node, name in _MOVED_CALLS) if name in _MOVED_CALLS or name in _SIGNED_CALLS else node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         return _wrapped(node) if isinstance(node.op, (ast.MatMult, ast.Pow)) else node
 
 
-def _wrapped(node: ast.expr) -> ast.expr:
-    return ast.Call(ast.Name("_moved", ast.Load()), [node], [])
+def _wrapped(node: ast.expr, values: bool = True) -> ast.expr:
+    return ast.Call(ast.Name("_moved", ast.Load()), [node, ast.Constant(values)], [])
 
 
 def forget(function: Callable[..., Any]) -> None:
@@ -120,7 +131,8 @@ class Reference:
         self.grade = grade
         self.plain = load(source)
         self.generators = [np.random.default_rng(seed) for seed in range(MOVED_RUNS)] if grade == NEAR else []
-        self.moved = [load(source, mover=partial(_move, rng=rng)) for rng in self.generators]
+        self.moved = [load(source, mover=partial(_move, rng=rng, zero=-0.0 if i % 2 else 0.0))
+                      for i, rng in enumerate(self.generators)]
 
     def run(self, args: Sequence[Any]) -> Expected:
         """What the program makes of the arguments, which stay as they are."""
@@ -144,15 +156,22 @@ def run_reference(source: str, args: Sequence[Any], grade: int = NEAR) -> Expect
         reference.close()
 
 
-def _move(value: Any, rng: np.random.Generator) -> Any:
-    """A float value moved by up to MOVED_ULPS units in the last place; others as they are."""
+def _move(value: Any, values: bool = True, *, rng: np.random.Generator, zero: float | None = None) -> Any:
+    """A float value moved by up to MOVED_ULPS units in the last place; others as they are.
+
+    values: False moves zeros alone. zero: what zeros become.
+    """
     dtype = np.dtype(float) if isinstance(value, float) else getattr(value, "dtype", None)
     if dtype is None or dtype.kind != "f":
         return value
     with np.errstate(all="ignore"):
         steps = rng.uniform(1, MOVED_ULPS, np.shape(value)) * rng.choice((-1, 1), np.shape(value))
-        steps = steps * float(np.finfo(dtype).eps)
-        moved = (np.asarray(value) * (1 + steps)).astype(dtype)
+        moved = np.asarray(value)
+        if zero is not None:
+            moved = np.where(moved == 0, dtype.type(zero), moved)
+        if values:
+            moved = moved * (1 + steps * float(np.finfo(dtype).eps))
+        moved = moved.astype(dtype)
     return moved if isinstance(value, np.ndarray) else type(value)(moved)
 
 
@@ -160,7 +179,7 @@ def _move_input(value: Any, rng: np.random.Generator) -> Any:
     """An argument moved in place: memory that it shares is moved with it."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "f":
         base = base_of(value)
-        base[...] = _move(base, rng)
+        base[...] = _move(base, rng=rng)
     return value
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fuzz import fuzz
+from fuzz import fuzz, fuzz_table
 from generator_arguments import Layer, copy_arguments
 from generator_expressions import EQUAL, EXACT, NEAR
 from generators import generate
@@ -153,6 +153,21 @@ def test_engines_agree_with_numpy(start: int) -> None:
     assert not report.failures
     assert sum(report.refused.values()) < 15
     assert report.on_tape > 0.25 * report.calls["jit"], "hardly anything ran on the tape"
+
+
+def test_operations_agree_with_numpy() -> None:
+    """Every 20th operation on every kind of operand, errors too."""
+    with memory_limit(MEMORY):
+        report = fuzz_table(first=7, step=20)
+    assert not report.failures
+
+
+@pytest.mark.slow
+def test_all_operations_agree_with_numpy() -> None:
+    with memory_limit(MEMORY):
+        report = fuzz_table()
+    print(report.text())
+    assert not report.failures
 
 
 @pytest.mark.slow

@@ -217,6 +217,8 @@ class _Blocker:
         """One-block stand-ins for the temporaries that live inside the run alone."""
         inside = {id(step) for step in run.steps}
         shrunk: dict[Buffer, Buffer] = {}
+        if not block.is_entry:  # the arena is laid out when the call begins
+            return shrunk
         for buffer, row in run.written.items():
             if not self.usage.is_local(buffer, self.region) or buffer.size_bytes is not run.rows * row:
                 continue

@@ -156,6 +156,8 @@ class Emitting(State):
         """Record that a step writes target's buffer."""
         buffer = target.view.buffer
         self.serial[buffer] = self.serial.get(buffer, 0) + 1
+        if buffer in self.shown_read_only:
+            raise PlanRefused("an array is written that a read-only view shows, perhaps through it", kind="alias")
         if buffer in self.read_only:
             raise PlanRefused("an array is written whose contents another name may share", kind="alias")
         if buffer.kind == "arg":

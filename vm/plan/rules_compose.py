@@ -10,11 +10,11 @@ from .body import NestBody
 from .extents import Expr, const, emin, floordiv, mod
 from .planner_errors import PlanRefused
 from .rules_create import indexed, join
-from .rules_elementwise import as_array, cast_to, check_weak, elementwise, given, ufunc
+from .rules_elementwise import as_array, as_numpy, cast_to, check_weak, elementwise, given, ufunc
 from .rules_index import store
 from .rules_python import bool_
 from .rules_reduce import divide_by, reduced_axes
-from .rules_view import expand_dims, flip, permute, ravel
+from .rules_view import expand_dims, flip, main_diagonal, permute, ravel
 from .steps import Nest, NestOut, View
 from .typed import NONE, RULES, Typer, attribute, rule
 from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, python_bool, python_float, python_int
@@ -39,10 +39,11 @@ def _along(t: Typer, arr: Arr, axis: int, start: int | None, stop: int | None, s
 # --- differences and integrals ----------------------------------------------------------------------------------------
 
 @rule("np.diff")
-def diff(t: Typer, a: Value, n: Value = NONE, axis: Value = NONE, prepend: Value = NONE, append: Value = NONE) -> Value:
+def diff(t: Typer, a: Value, n: Value = NONE, axis: Value | None = None, prepend: Value = NONE,
+         append: Value = NONE) -> Value:
     _no("diff", prepend, append)
     arr = as_array(t, a)
-    where = t.axis_of(axis, arr.ndim) if given(axis) else arr.ndim - 1
+    where = t.axis_of(python_int(const(-1)) if axis is None else axis, arr.ndim)
     for _ in range(t.known_int(n) if given(n) else 1):
         name = "not_equal" if arr.dtype == "bool" else "subtract"
         arr = as_array(t, ufunc(t, name, [_along(t, arr, where, 1, None), _along(t, arr, where, None, -1)]))
@@ -108,7 +109,8 @@ def nan_to_num(t: Typer, x: Value, copy: Value = NONE, nan: Value = NONE, posinf
     if given(copy) and not t.is_true(copy):
         raise PlanRefused("np.nan_to_num in place", kind="kernel:np.nan_to_num")
     if not isinstance(x, (Arr, Num)) or x.dtype[0] != "f":
-        return t.copy(as_array(t, x)) if isinstance(x, Arr) else x
+        arr = as_array(t, as_numpy(t, x) if isinstance(x, Num) and x.python else x)
+        return t.copy(arr) if arr.ndim else t.load(arr)
     dtype, native = x.dtype, COMPUTE[x.dtype]
     info = np.finfo(np.float32 if native == "f32" else np.float64)
     chosen = []
@@ -269,7 +271,7 @@ def fill(t: Typer, a: Value, value: Value) -> Value:
 def fill_diagonal(t: Typer, a: Value, val: Value, wrap: Value = NONE) -> Value:
     if not isinstance(a, Arr) or a.ndim != 2 or not isinstance(val, Num) or (given(wrap) and t.is_true(wrap)):
         raise PlanRefused("np.fill_diagonal with these arguments", kind="kernel:np.fill_diagonal")
-    return store(t, RULES["np.diagonal"](t, a), Static(...), val)
+    return store(t, main_diagonal(a), Static(...), val)
 
 
 # --- joins and pieces -------------------------------------------------------------------------------------------------
@@ -343,7 +345,7 @@ def sliding_window_view(t: Typer, x: Value, window: Value, axis: Value = NONE) -
         shape[i] = shape[i] - n + 1
         shape.append(n)
         strides.append(v.strides[i])
-    t.read_only.add(v.buffer) if v.buffer.kind == "temp" else None
+    t.shown_read_only.add(v.buffer)
     return Arr(View(v.buffer, v.dtype, tuple(map(t.facts.norm, shape)), tuple(strides), v.offset))
 
 

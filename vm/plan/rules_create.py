@@ -9,7 +9,7 @@ from .body import NestBody, truth
 from .extents import Expr, compare, const, emax, floordiv, select
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elementwise, given
-from .rules_view import expand_dims, is_contiguous, permute, ravel, shape_arg
+from .rules_view import expand_dims, is_contiguous, main_diagonal, permute, ravel, shape_arg
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
 from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, python_int
@@ -233,11 +233,10 @@ def diag(t: Typer, v: Value, k: Value = NONE) -> Value:
     if (given(k) and t.known_int(k) != 0) or arr.ndim not in (1, 2):
         raise PlanRefused("np.diag off the main diagonal", kind="kernel:np.diag")
     if arr.ndim == 2:
-        return t.copy(RULES["np.diagonal"](t, arr))  # type: ignore[arg-type]
+        return RULES["np.diagonal"](t, arr)
     n = arr.shape[0]
     out = filled(t, (n, n), arr.dtype, python_int(const(0)))
-    view = RULES["np.diagonal"](t, out)
-    t.write_view(view, arr)  # type: ignore[arg-type]
+    t.write_view(main_diagonal(out), arr)
     return out
 
 
@@ -249,6 +248,8 @@ def np_copy(t: Typer, a: Value, order: Value = NONE, subok: Value = NONE) -> Val
 
 @rule("arr.copy")
 def copy(t: Typer, a: Value, order: Value = NONE) -> Value:
+    if isinstance(a, Num):
+        return a
     arr = as_array(t, a)
     return copy_in(t, arr, like_axes(t, arr, order if given(order) else Static("C")))
 
@@ -256,9 +257,11 @@ def copy(t: Typer, a: Value, order: Value = NONE) -> Value:
 @rule("np.ascontiguousarray")
 def ascontiguousarray(t: Typer, a: Value, dtype: Value = NONE) -> Value:
     arr = as_array(t, a)
+    if not arr.ndim:
+        arr = expand_dims(t, arr, python_int(const(0)))  # type: ignore[assignment]
     if given(dtype) and t.numpy_dtype(dtype) != arr.dtype:
         return _astype(t, arr, t.numpy_dtype(dtype))
-    return arr if arr.ndim and is_contiguous(t, arr.view) else t.copy(arr)
+    return arr if is_contiguous(t, arr.view) else t.copy(arr)
 
 
 def copy_in(t: Typer, arr: Arr, axes: tuple[int, ...]) -> Arr:
@@ -391,7 +394,7 @@ def column_stack(t: Typer, tup: Value) -> Value:
 @rule("np.split")
 def split(t: Typer, ary: Value, sections: Value, axis: Value = NONE) -> Value:
     arr = as_array(t, ary)
-    where = t.axis_of(axis, arr.ndim) if given(axis) else 0
+    where = t.axis_of(axis if given(axis) else python_int(const(0)), arr.ndim)
     n = t.facts.norm(arr.shape[where])
     if t.is_sequence(sections):
         cuts = [t.int_expr(v) for v in t.children(sections)]
@@ -541,6 +544,8 @@ def _cast_call(name: str) -> None:
             check_weak(t, value, memory)
         if not isinstance(value, (Num, Arr)):
             raise PlanRefused(f"np.{name} of a sequence", kind="array-like")
+        if isinstance(value, Arr) and value.dtype == memory:
+            return value if value.ndim else t.load(value)
         if memory == "bool":
             return elementwise(t, [value], "bool", lambda body, s: truth(body, s[0]))
         if isinstance(value, Num) and value.dtype[0] == "f" and memory[0] in "iu" and value.is_constant:

@@ -297,6 +297,9 @@ def _operator(op: str, name: str) -> None:
             joined = _sequence_operator(t, op, a, b)
             if joined is not None:
                 return joined
+        if op == "op.pow" and isinstance(a, Arr) and a.dtype == "bool" and isinstance(b, Num) and b.python == "int" \
+                and b.is_constant and b.constant == 2:
+            return ufunc(t, "square", [a])  # the operator's short cut has a dtype of its own
         return ufunc(t, name, [a, b])
     RULES[op] = binary
 
@@ -339,18 +342,29 @@ for _op, _name in _OPERATORS.items():
 def negative(t: Typer, a: Value) -> Value:
     if isinstance(a, Num) and a.python:
         return python_negative(t, a)
-    return ufunc(t, "negative", [a])
+    return _like(t, a, ufunc(t, "negative", [a]))
 
 
 @rule("op.pos")
 def positive(t: Typer, a: Value) -> Value:
     if isinstance(a, Num) and a.python and a.python != "bool":
         return a
-    return ufunc(t, "positive", [a])
+    return _like(t, a, ufunc(t, "positive", [a]))
+
+
+def _like(t: Typer, a: Value, value: Value) -> Value:
+    """The value of a unary operator: Python's on the paths where the operand is."""
+    if isinstance(a, Num) and a.maybe:
+        if a.maybe not in ("int", "float") or not isinstance(value, Num):
+            raise PlanRefused("Python's and NumPy's arithmetic differ here", kind="two-types")
+        value.maybe = a.maybe
+    return value
 
 
 @rule("op.invert")
 def invert(t: Typer, a: Value) -> Value:
+    if isinstance(a, Num) and a.python == "bool":
+        a = RULES["py.int"](t, a)
     if isinstance(a, Num) and a.python == "int":
         return python_binary(t, "op.sub", python_negative(t, a), t.constant(1))  # type: ignore[arg-type]
     return ufunc(t, "invert", [a])
@@ -436,6 +450,8 @@ def inplace(t: Typer, op: str, a: Value, b: Value) -> Value:  # type: ignore[mis
                 return a
             raise PlanRefused("this in-place operator on a list", kind="operand")
         return RULES[op](t, a, b)
+    if op == "op.matmul" and not (isinstance(b, Arr) and b.ndim >= 2):
+        raise PlanRefused("@= with a vector or number", kind="shape-error")
     value = RULES[op](t, a, b)
     if not isinstance(value, (Arr, Num)):
         raise PlanRefused("an in-place result that is no array", kind="operand")
@@ -544,7 +560,11 @@ def round_(t: Typer, a: Value, decimals: Value = NONE, out: Value = NONE) -> Val
     if isinstance(a, (Arr, Num)) and a.dtype[0] in "iu":
         if places < 0:
             raise PlanRefused("rounding integers to tens", kind="kernel:np.round")
-        return a if isinstance(a, Num) else t.copy(a)
+        if isinstance(a, Arr):
+            return t.copy(a) if a.ndim else t.load(a)
+        return as_numpy(t, a) if a.python else a
+    if isinstance(a, (Arr, Num)) and a.dtype == "bool":
+        raise PlanRefused("rounding of bool", kind="kernel:np.round")
     if places:  # NumPy scales, rounds and scales back
         there, back = ("multiply", "divide") if places > 0 else ("divide", "multiply")
         factor = python_float(10.0 ** abs(places))

@@ -7,7 +7,7 @@ from math import prod
 from .body import NestBody
 from .extents import Expr, const
 from .planner_errors import PlanRefused
-from .rules_elementwise import as_array, given, resolve_dtypes, ufunc
+from .rules_elementwise import as_array, as_numpy, given, resolve_dtypes, ufunc
 from .rules_view import expand_dims, permute, ravel, reshaped
 from .steps import ITEM_BYTES, Contract, Nest, NestOut, View, contiguous_strides
 from .typed import NONE, Typer, rule
@@ -86,7 +86,7 @@ def contract(t: Typer, batch: tuple[Expr, ...], m: Expr, n: Expr, k: Expr, av: V
 @rule("np.dot", "arr.dot")
 def dot(t: Typer, a: Value, b: Value, out: Value = NONE) -> Value:
     if not isinstance(a, Arr) or not isinstance(b, Arr) or not a.ndim or not b.ndim:
-        result = ufunc(t, "multiply", [a, b])
+        result = _scaled(t, a, b)
     elif b.ndim <= 2 and (a.ndim <= 2 or b.ndim == 1):
         result = product(t, a, b)
     elif b.ndim == 2:
@@ -102,6 +102,11 @@ def dot(t: Typer, a: Value, b: Value, out: Value = NONE) -> Value:
     return result
 
 
+def _scaled(t: Typer, a: Value, b: Value) -> Value:
+    """A product with a number, which is made an array: it promotes as one."""
+    return ufunc(t, "multiply", [as_numpy(t, v) if isinstance(v, Num) and v.python else v for v in (a, b)])
+
+
 @rule("np.vecdot")
 def vecdot(t: Typer, a: Value, b: Value, axis: Value = NONE) -> Value:
     from .typed import RULES
@@ -111,7 +116,7 @@ def vecdot(t: Typer, a: Value, b: Value, axis: Value = NONE) -> Value:
 @rule("np.inner")
 def inner(t: Typer, a: Value, b: Value) -> Value:
     if not isinstance(a, Arr) or not isinstance(b, Arr) or not a.ndim or not b.ndim:
-        return ufunc(t, "multiply", [a, b])
+        return _scaled(t, a, b)
     if b.ndim == 1:
         return product(t, a, b)
     if b.ndim == 2 and a.ndim <= 2:

@@ -147,7 +147,6 @@ def _extreme(name: str, op: str) -> None:
             for v in items[1:]:
                 out = pick(t.facts.norm(out), t.facts.norm(v.operand))  # type: ignore[arg-type, union-attr]
             return python_int(out)  # type: ignore[arg-type]
-        items = [t.load(v) if isinstance(v, Arr) and not v.ndim else v for v in items]
         if not all(isinstance(v, Num) for v in items):
             raise PlanRefused(f"{name}() of arrays", kind="operand")
         first: Any = items[0]
@@ -198,7 +197,7 @@ def abs_(t: Typer, x: Value) -> Value:
 @rule("py.int")
 def int_(t: Typer, x: Value = NONE) -> Value:
     if isinstance(x, Arr):
-        if x.ndim and not all(t.facts.ask_equal(e, 1) for e in x.shape):
+        if x.ndim:
             raise PlanRefused("int() of an array", kind="operand")
         x = t.load(x)
     if not isinstance(x, Num):
@@ -233,7 +232,7 @@ def _bool_to_int(t: Typer, x: Num) -> Num:
 @rule("py.float")
 def float_(t: Typer, x: Value = NONE) -> Value:
     if isinstance(x, Arr):
-        if x.ndim and not all(t.facts.ask_equal(e, 1) for e in x.shape):
+        if x.ndim:
             raise PlanRefused("float() of an array", kind="operand")
         x = t.load(x)
     if not isinstance(x, Num):

@@ -10,7 +10,7 @@ from .body import NestBody, truth
 from .extents import Expr, compare, const
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, check_weak, elementwise, given, ufunc
-from .rules_view import axes_of
+from .rules_view import axes_of, main_diagonal
 from .steps import (
     ITEM_BYTES,
     ForStep,
@@ -72,7 +72,7 @@ def reduce_nest(t: Typer, a: Arr, axes: tuple[int, ...], kind: str, dtype: str, 
     t.emit(Nest(a.shape, nest.inputs, ops, outs, t.pc))
     if count is not None and origin is not None:
         origin.count = t.int_expr(t.load(count))
-    if keepdims:
+    if keepdims and a.ndim:
         return out
     left = tuple(i for i in range(a.ndim) if i not in axes)
     shape = tuple(a.shape[i] for i in left)
@@ -372,7 +372,10 @@ def trace(t: Typer, a: Value, *rest: Value) -> Value:
     from .typed import RULES
     if any(given(v) for v in rest):
         raise PlanRefused("np.trace with arguments", kind="kernel:np.trace")
-    return RULES["np.sum"](t, RULES["np.diagonal"](t, a))
+    arr = as_array(t, a)
+    if arr.ndim != 2:
+        raise PlanRefused("np.trace of more than a matrix", kind="kernel:np.trace")
+    return RULES["np.sum"](t, main_diagonal(arr))
 
 
 @rule("np.cumsum", "arr.cumsum")

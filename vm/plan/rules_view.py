@@ -9,7 +9,7 @@ from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, given
 from .steps import ITEM_BYTES, View, contiguous_strides
 from .typed import NONE, Typer, attribute, rule
-from .values import Arr, Seq, Static, Value, python_int
+from .values import Arr, Num, Seq, Static, Value, python_int
 
 # --- attributes -------------------------------------------------------------------------------------------------------
 
@@ -81,6 +81,8 @@ def axes_of(t: Typer, value: Value, n: int) -> tuple[int, ...]:
 
 @rule("np.transpose", "arr.transpose", "np.permute_dims")
 def transpose(t: Typer, a: Value, axes: Value = NONE) -> Value:
+    if isinstance(a, Num) and not a.python and not given(axes):
+        return a
     arr = as_array(t, a)
     if not given(axes) or (t.is_sequence(axes) and not t.children(axes) and arr.ndim):
         return transposed(t, arr)
@@ -138,6 +140,8 @@ def expand_dims(t: Typer, a: Value, axis: Value) -> Value:
 
 @rule("np.squeeze", "arr.squeeze")
 def squeeze(t: Typer, a: Value, axis: Value = NONE) -> Value:
+    if isinstance(a, Num) and not a.python and not given(axis):
+        return a
     arr = as_array(t, a)
     if given(axis):
         drop = set(axes_of(t, axis, arr.ndim))
@@ -153,7 +157,7 @@ def broadcast_to(t: Typer, a: Value, target: Value) -> Value:
     arr = as_array(t, a)
     extents = shape_arg(t, target)
     view = t.broadcast_view(arr.view, extents)
-    t.read_only.add(arr.view.buffer) if arr.view.buffer.kind == "temp" else None
+    t.shown_read_only.add(arr.view.buffer)
     return Arr(view)
 
 
@@ -181,6 +185,8 @@ def atleast_2d(t: Typer, arys: Value) -> Value:
 def flip(t: Typer, a: Value, axis: Value = NONE) -> Value:
     arr = as_array(t, a)
     axes = axes_of(t, axis, arr.ndim) if given(axis) else tuple(range(arr.ndim))
+    if not arr.ndim:
+        return t.load(arr)
     v = arr.view
     offset, strides = v.offset, list(v.strides)
     for i in axes:
@@ -204,7 +210,13 @@ def diagonal(t: Typer, a: Value, *rest: Value) -> Value:
     arr = as_array(t, a)
     if any(given(v) and t.known_int(v) != d for v, d in zip(rest, (0, 0, 1), strict=False)) or arr.ndim != 2:
         raise PlanRefused("a diagonal other than the main one of a matrix", kind="kernel:np.diagonal")
-    v = arr.view
+    t.shown_read_only.add(arr.view.buffer)
+    return main_diagonal(arr)
+
+
+def main_diagonal(matrix: Arr) -> Arr:
+    """The view of a matrix's main diagonal."""
+    v = matrix.view
     return Arr(View(v.buffer, v.dtype, (emin(v.shape[0], v.shape[1]),), (v.strides[0] + v.strides[1],), v.offset))
 
 
@@ -264,19 +276,19 @@ def reshape_strides(t: Typer, v: View, extents: tuple[Expr, ...]) -> tuple[Expr,
     item = ITEM_BYTES[v.dtype]
     if is_contiguous(t, v):
         return contiguous_strides(extents, item)
-    old = [(facts.norm(e), s) for e, s in zip(v.shape, v.strides, strict=True) if facts.norm(e).value != 1]
+    old = [(facts.norm(e), s) for e, s in zip(v.shape, v.strides, strict=True) if not is_one(t, e)]
     out: list[Expr] = []
     i = 0
     j = 0
     new = list(extents)
     while j < len(new):
-        if facts.norm(new[j]).value == 1:
+        if is_one(t, new[j]):
             out.append(const(item))
             j += 1
             continue
         if i >= len(old):
             return None
-        if facts.is_equal(new[j], old[i][0]):
+        if is_same_extent(t, new[j], old[i][0]):
             out.append(old[i][1])
             i += 1
             j += 1
@@ -312,13 +324,25 @@ def reshape_strides(t: Typer, v: View, extents: tuple[Expr, ...]) -> tuple[Expr,
 
 
 def is_contiguous(t: Typer, v: View) -> bool:
-    """Whether a view is C-ordered without gaps, by normal form."""
+    """Whether a view is C-ordered without gaps; where that hangs on an extent of 1, as NumPy's flag says."""
     step = const(ITEM_BYTES[v.dtype])
     for extent, stride in zip(reversed(v.shape), reversed(v.strides), strict=True):
-        if t.facts.norm(extent).value != 1 and not t.facts.is_equal(stride, step):
+        if not t.facts.is_equal(stride, step) and not is_one(t, extent) and not is_same_extent(t, stride, step):
             return False
         step = step * extent
     return True
+
+
+def is_one(t: Typer, extent: Expr) -> bool:
+    """Whether an extent is 1; asked where it is known when the call begins."""
+    extent = t.facts.norm(extent)
+    return t.facts.ask_equal(extent, 1) if extent.is_entry else t.facts.is_equal(extent, 1) is True
+
+
+def is_same_extent(t: Typer, a: Expr, b: Expr) -> bool:
+    """Whether two extents (or strides) are equal; asked where they are known when the call begins."""
+    a, b = t.facts.norm(a), t.facts.norm(b)
+    return t.facts.ask_equal(a, b) if a.is_entry and b.is_entry else t.facts.is_equal(a, b) is True
 
 
 @rule("np.ravel", "arr.ravel")

@@ -24,7 +24,7 @@ from .emitting import product_of
 from .extents import Expr, as_expr, compare, const, select, symbol
 from .planner_errors import PlanRefused
 from .reading import LiveReader, RecordedReader
-from .signature import DTYPE_NAMES, Signature
+from .signature import DTYPE_NAMES, NUMPY_DTYPES, Signature
 from .steps import (
     ITEM_BYTES,
     Buffer,
@@ -276,6 +276,7 @@ class Typer(Control):
             self.regs[dst] = complex_attribute(self, value, str(key))
             return
         known = ATTRIBUTES.get(str(key))
+        check_has(value, str(key))
         if known is None or not isinstance(value, (Arr, Num)) or (isinstance(value, Num) and value.maybe):
             raise PlanRefused(f"attribute {key!r} is not planned", kind="attribute")
         self.regs[dst] = known(self, value)
@@ -346,6 +347,7 @@ class Typer(Control):
         self.regs[dst] = self.apply("op.invert", self.get(a))
 
     def type_CAST_TENSOR(self, dst: int, a: int, dtype: int) -> None:
+        check_has(self.get(a), "astype")
         self.regs[dst] = self.apply("arr.astype", self.get(a), self.get(dtype))
 
     def type_BINARY_ADD_TENSOR(self, dst: int, a: int, b: int) -> None:
@@ -388,6 +390,8 @@ class Typer(Control):
             raise PlanRefused(f"{name} is not planned", kind=f"kernel:{name}")
         if values and isinstance(values[0], Num) and values[0].maybe and name.startswith(("arr.", "py.isinstance")):
             raise PlanRefused("a scalar that is NumPy's on one path and Python's on another", kind="two-types")
+        if values and name.startswith("arr."):
+            check_has(values[0], name[4:])
         try:
             if is_complex or found is None:
                 self.regs[dst] = complex_kernel(self, name, values)
@@ -420,6 +424,14 @@ class Typer(Control):
         """One instruction that is no control flow."""
         row = BY_CODE[ins.op]
         getattr(self, f"type_{row.name}")(*split_operands(ins))
+
+
+def check_has(value: Value, name: str) -> None:
+    """Refuse a method or attribute that a scalar's type lacks: the interpreter raises AttributeError."""
+    if isinstance(value, Num):
+        kind = {"int": int, "float": float, "bool": bool}.get(value.python) or NUMPY_DTYPES[value.dtype].type
+        if not hasattr(kind, name):
+            raise PlanRefused(f"{kind.__name__} has no attribute {name!r}", kind="attribute")
 
 
 def _interprets_late(steps: list[Step], written: bool) -> bool:

@@ -93,6 +93,7 @@ class State:
         self.serial: dict[Buffer, int] = {}  # how often a buffer was written after it was made
         self.compactions: list[Compaction] = []
         self.mask_counts: list[tuple[Any, list[Step], int, Expr]] = []  # masks, and how many elements they take
+        self.shown_read_only: set[Buffer] = set()  # a view shows them through which NumPy refuses to write
         self.read_only: set[Buffer] = set()  # buffers whose contents a copy stands for: writing them is refused
 
     # what lower layers ask of higher ones

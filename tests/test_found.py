@@ -1,0 +1,88 @@
+"""Small programs on which an engine once differed from NumPy: value, dtype, shape, sharing, effects and exception type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from generator_expressions import NEAR
+from oracles import Report, check_engines
+
+Y = np.arange(-3.0, 6.0)
+M = np.arange(12.0).reshape(3, 4) / 4
+N = np.arange(12).reshape(3, 4)
+BOOL = np.array([True, False, True])
+
+FOUND: dict[str, tuple[str, list[Any]]] = {
+    # elements under a mask, changed before they are stored
+    "mask in place": ("y[y < 2] *= 3\n    y[y > 4] += 1.5\n    return y", [Y]),
+    "mask in place twice": ("s = y[y < 2]\n    s -= 1\n    s *= 2\n    y[y < 2] = s\n    return s, s.sum()", [Y]),
+    "mask, another name": ("a = y[y < 2]\n    b = a\n    a *= 3\n    b += 1\n    y[y < 2] = a\n    return b", [Y]),
+    "mask, a part": ("a = y[y < 2]\n    a[:1] = 7\n    y[y < 2] = a\n    return y.sum()", [Y]),
+    "mask sum in blocks": ("s = y[np.arange(y.shape[0]) % 2 == 0].sum(axis=0, keepdims=True)\n    return s ** 2",
+                           [np.asfortranarray(M)]),
+    # einsum broadcasts extents of 1 between operands, never inside one; matmul and tensordot do not
+    "einsum inner 1": ("return np.einsum('ij,jk->ik', y, z)", [np.ones((10, 1)), np.ones((2, 5))]),
+    "einsum inner 1 on the right": ("return np.einsum('ij,jk->ik', y, z)", [np.ones((3, 4)), np.ones((1, 5))]),
+    "einsum dot 1": ("return np.einsum('i,i->', y, z)", [np.ones(1, np.float32), np.arange(4, dtype=np.float32)]),
+    "einsum differs": ("return np.einsum('i,i->', y, z)", [np.ones(2), np.ones(3)]),
+    "einsum diagonal of 1": ("return np.einsum('ii->i', y)", [np.ones((1, 3))]),
+    "einsum view": ("t = np.einsum('ij->ji', y)\n    return t", [M]),
+    "tensordot 1": ("return np.tensordot(y, z, 1)", [np.ones((2, 1)), np.ones((3, 2))]),
+    # copies and views
+    "take copies": ("t = np.take(y, 0, axis=1)\n    t += 1\n    return t", [M]),
+    "diag views": ("return np.diag(y)", [M]),
+    "diag of a vector": ("d = np.diag(y)\n    d += 1\n    return d", [Y]),
+    "diag written": ("d = np.diag(y)\n    d += 1\n    return y", [M]),
+    "broadcast written": ("d = np.broadcast_to(y, (2, 9))\n    d[0, 0] = 1\n    return d", [Y]),
+    "trace then write": ("s = np.trace(y)\n    y += s\n    return y", [M]),
+    "reshape with 1": ("return y.T.reshape(-1)", [np.ones((1, 4))]),
+    "reshape rows": ("return y.reshape(y.shape[0], -1)", [np.asfortranarray(M)]),
+    "ravel of a slice": ("return y[:, :1].ravel(), y[:1].T.ravel()", [M]),
+    "cast to itself": ("return np.float64(y), np.float32(y)", [Y]),
+    # positions are checked though nothing is moved
+    "index of nothing": ("return y[[0, 0]]", [np.zeros((0, 0))]),
+    "take of nothing": ("return np.take(y, z, axis=0)", [np.zeros((3, 0)), np.array([1, 5])]),
+    "store into nothing": ("y[[0, 9]] = 1\n    return y", [np.zeros((3, 0))]),
+    "index by nothing": ("return y[z]", [np.zeros((0, 3)), np.zeros(0, np.int64)]),
+    "effect before an error": ("h = y[z[0]]\n    z *= 2\n    return h", [Y, np.array([20, 1])]),
+    # scalars
+    "matmul of numbers": ("return y @ z", [np.float64(1), np.float64(2)]),
+    "np.matmul of numbers": ("return np.matmul(y, z)", [np.float64(1), np.float64(2)]),
+    "matmul in place": ("y @= z\n    return y", [np.ones((3, 2)), np.eye(2)]),
+    "matmul in place, vectors": ("y @= z\n    return y", [np.ones(2), np.ones(2)]),
+    "methods of Python numbers": ("return float(y[0]).sum()", [Y]),
+    "attributes of Python numbers": ("return float(y[0]).shape", [Y]),
+    "views of a number": ("s = y.sum()\n    return np.flip(s), np.transpose(s), np.squeeze(s), s.copy()", [Y]),
+    "views of no axes": ("return np.flip(y), np.transpose(y), np.squeeze(y)", [np.array(1.5)]),
+    "contiguous number": ("return np.ascontiguousarray(y.sum())", [Y]),
+    "keepdims of a number": ("return np.sum(y[0], keepdims=True), np.max(y[0], keepdims=True)", [Y]),
+    "float of one element": ("return float(y)", [np.ones(1)]),
+    "dot with a number": ("return np.dot(y, 0.5), np.inner(y, 2)", [np.ones(3, np.float32)]),
+    "nan_to_num of a number": ("return np.copysign(y, np.nan_to_num(0))", [np.ones(3, np.float32)]),
+    "round of integers": ("return np.round(3), np.round(y, 1)", [np.array(2)]),
+    "invert True": ("return ~(y.shape[0] > 2)", [Y]),
+    "smallest of two types": ("return -min(np.float64(0.1), 1e-3)", [Y]),
+    "square of bool": ("return y ** 2, np.outer(y, y) ** 2, np.power(y, 2)", [BOOL]),
+    "diff along no axis": ("return np.diff(y, axis=None)", [Y]),
+    "split of a number": ("return np.split(y[0], 2)", [Y]),
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found(name: str) -> None:
+    """Every engine, twice: the second call finds a plan."""
+    body, args = FOUND[name]
+    parameters = ("y", "z")[:len(args)]
+    source = f"import numpy as np\n\ndef f({', '.join(parameters)}):\n    {body}\n"
+    report = Report()
+    assert check_engines(source, [args, args], grade=NEAR, report=report) == []
+    assert not report.refused
+
+
+def test_plans_of_other_layouts() -> None:
+    """A plan made for one layout is not taken where NumPy would return a view instead of a copy."""
+    source = "def f(y):\n    return y.ravel()\n"
+    for first, second in ((np.asfortranarray(M), M), (M[::-1], M), (M[:, ::2], np.ones((1, 4))), (M.T, np.ones((4, 1)).T)):
+        assert check_engines(source, [[first], [second], [first]]) == []
