@@ -114,7 +114,7 @@ def _moved(job: Job, program: Program, extents: Extents, seed: int, move: int) -
     samples = Samples(program, job.signature, extents, seed)
     rng = np.random.default_rng(1000 + move)
     for value in samples.values:
-        if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.flags.writeable:
+        if isinstance(value, np.ndarray) and value.dtype.kind in "fc" and value.flags.writeable:
             value *= (1 + rng.uniform(-4, 4, value.shape) * np.finfo(value.dtype).eps).astype(value.dtype)
     try:
         with np.errstate(all="ignore"):
@@ -165,6 +165,8 @@ def difference(got: Any, want: Any, where: str, moved: Sequence[Any] = ()) -> st
     if a.dtype != b.dtype or a.shape != b.shape:
         return f"{where}: {a.dtype} {a.shape} instead of {b.dtype} {b.shape}"
     others = [m for m in map(np.asarray, moved) if m.shape == b.shape]
+    if b.dtype.kind == "c":
+        return difference(_parts(a), _parts(b), where, [_parts(m) for m in others])
     if b.dtype.kind != "f":
         wrong = a != b
         for m in others:
@@ -182,6 +184,11 @@ def difference(got: Any, want: Any, where: str, moved: Sequence[Any] = ()) -> st
         return ""
     at = tuple(int(i) for i in np.argwhere(~fine)[0])
     return f"{where}: {int((~fine).sum())} of {a.size} values differ, at {at} {x[at]:.9g} instead of {y[at]:.9g}"
+
+
+def _parts(values: np.ndarray) -> np.ndarray:
+    """Complex numbers as real ones, the two parts along a last axis."""
+    return np.stack([values.real, values.imag], axis=-1)
 
 
 def _kind(value: Any) -> str:
