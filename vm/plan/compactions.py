@@ -21,7 +21,7 @@ def drop_compactions(steps: list[Step], result: Result, compactions: list[Compac
             own = set(map(id, group.steps))
             group.region[:] = [step for step in kept if id(step) not in own]
             read, mentioned = _used(steps, result)
-            if group.count.terms[0][0][0] in mentioned or not read.isdisjoint(group.buffers):
+            if (group.count is not None and group.count.terms[0][0][0] in mentioned) or not read.isdisjoint(group.buffers):
                 group.region[:] = kept
             else:
                 compactions.remove(group)

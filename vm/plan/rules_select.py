@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .body import NestBody
 from .emitting import product_of
 from .extents import Expr, compare, const
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, elementwise, given, truth
-from .rules_view import ravel
-from .steps import Buffer, ForStep, IfStep, Literal, Nest, NestOut, ScalarReg, SetStep, Step, StoreStep, View
+from .rules_index import gather
+from .rules_view import is_contiguous, ravel, reshaped
+from .steps import Buffer, ForStep, IfStep, Literal, ScalarReg, SetStep, Step, StoreStep, View
 from .typed import NONE, RULES, Typer, rule
 from .typer_state import Compaction
 from .values import Arr, Num, Selected, Seq, Value
@@ -22,30 +22,45 @@ def mask_read(t: Typer, base: Arr, mask: Arr) -> Arr:
     if not rank or rank > base.ndim or not all(
             t.must_equal(x, y, "INDEX") for x, y in zip(mask.shape, base.shape, strict=False)):
         raise PlanRefused("a mask of another shape", kind="index-error")
-    rest = base.shape[rank:]
-    out = t.new_temp((_total(mask), *rest), base.dtype)
+    places = set_places(t, mask)
+    flat = base
+    if rank > 1:
+        whole = base if is_contiguous(t, base.view) else t.copy(base)
+        flat = reshaped(t, whole, (t.facts.norm(product_of(base.shape[:rank])), *base.shape[rank:]))
+    first = len(t.steps)
+    taken = gather(t, flat, {0: places})
+    t.compactions.append(Compaction(t.steps, t.steps[first:], [taken.view.buffer], None))
+    sources = tuple((b, t.serial.get(b, 0)) for b in (base.view.buffer, mask.view.buffer))
+    taken.origin = Selected(lambda: base, mask, sources, t.steps)
+    return taken
 
-    def keep(index: list[Expr], at: Expr) -> None:
-        source = _element(base.view, index)
-        target = _element(out.view, [at])
-        if rest:
-            nest = NestBody()
-            slot = nest.view(source)
-            t.emit(Nest(rest, nest.inputs, [], [NestOut(nest.number(slot), "store", target)], t.pc))
-        else:
-            t.emit(StoreStep(target, t.load(Arr(source)).operand))
 
-    count = _for_each_set(t, mask, keep, [out.view.buffer])
-    for other, region, writes, known in t.mask_counts:  # one extent for all that one mask takes
+def set_places(t: Typer, mask: Arr) -> Arr:
+    """The places in C order where a bool array holds; one list serves all that one mask takes in a region."""
+    for other, region, writes, known in t.mask_places:
         if region is t.steps and writes == t.serial.get(other.view.buffer, 0) and is_same_mask(t, other, mask):
-            count = known
-            break
-    else:
-        t.mask_counts.append((mask, t.steps, t.serial.get(mask.view.buffer, 0), count))
+            return known
+    flat = ravel(t, mask)
+    assert isinstance(flat, Arr)
+    n = t.facts.norm(flat.shape[0])
+    out = t.new_temp((n,), "i64")
+    counter, var = ScalarReg("i64", "count"), ScalarReg("i64", "m")
+    counter.expr = t.facts.new_register("count", 0, n)
+    var.expr = t.facts.new_register("m", 0, n - 1)
+    first = len(t.steps)
+    t.emit(SetStep(counter, Literal(0, "i64")))
+    outer, t.steps = t.steps, []
+    test = t.load(Arr(_element(flat.view, [var.expr])))
+    t.emit(StoreStep(_element(out.view, [counter.expr]), var.expr))  # the next one overwrites it where the mask is unset
+    step = t.scalar_body().cast(test.operand, "i64")
+    t.emit(SetStep(counter, counter.expr + step.expr))
+    inner, t.steps = t.steps, outer
+    t.emit(ForStep(var, const(0), n, const(1), inner))
+    t.compactions.append(Compaction(outer, outer[first:], [out.view.buffer], counter.expr))
     v = out.view
-    sources = tuple((b, t.serial.get(b, 0)) for b in (base.view.buffer, mask.view.buffer, v.buffer))
-    origin = Selected(lambda: base, mask, sources, t.steps)
-    return Arr(View(v.buffer, v.dtype, (count, *rest), v.strides, v.offset), origin=origin)
+    places = Arr(View(v.buffer, "i64", (counter.expr,), v.strides, v.offset))
+    t.mask_places.append((mask, t.steps, t.serial.get(mask.view.buffer, 0), places))
+    return places
 
 
 def selected(t: Typer, value: Value) -> Selected | None:

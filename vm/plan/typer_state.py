@@ -69,7 +69,7 @@ class Compaction:
     region: list[Step]
     steps: list[Step]
     buffers: list[Buffer]
-    count: Expr
+    count: Expr | None
 
 
 class State:
@@ -92,7 +92,7 @@ class State:
         self.written: dict[int, Buffer] = {}  # rows of arguments that a step writes
         self.serial: dict[Buffer, int] = {}  # how often a buffer was written after it was made
         self.compactions: list[Compaction] = []
-        self.mask_counts: list[tuple[Any, list[Step], int, Expr]] = []  # masks, and how many elements they take
+        self.mask_places: list[tuple[Any, list[Step], int, Any]] = []  # masks, and the places where they hold
         self.shown_read_only: set[Buffer] = set()  # a view shows them through which NumPy refuses to write
         self.read_only: set[Buffer] = set()  # buffers whose contents a copy stands for: writing them is refused
 
