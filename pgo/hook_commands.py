@@ -6,9 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+import setuptools
 from setuptools import Command
+from setuptools.errors import BaseError as DistutilsError
 
-from .hooks import FOLDER, ProjectOptions, build_bundles, source_files
+from ..vm.errors import ConfigError
+from .hooks import FOLDER, ProjectOptions, build_bundles, setup_error, source_files
 
 if TYPE_CHECKING:
     from setuptools import Distribution
@@ -61,6 +64,11 @@ class build_prebake(Command):
             if folder.name == package.partition(".")[0]:
                 roots.add(str(folder.resolve().parent))
         self.made = build_bundles(self.options, place_of, sorted(roots), progress=self.verbose > 1)
+        if self.editable_mode:  # in the source tree, but nothing to commit
+            for folder in {made.parent for made in self.made}:
+                ignore = folder / ".gitignore"
+                if not ignore.exists():
+                    ignore.write_text("*\n", encoding="ascii")
 
     def get_source_files(self) -> list[str]:
         """What an sdist must hold."""
@@ -87,7 +95,12 @@ def install(dist: Distribution) -> None:
     """Give a distribution the command, `build` that runs it, and `bdist_wheel` that tags its wheel."""
     options: ProjectOptions = dist._prebake_options  # type: ignore[attr-defined]
     base_build = dist.get_command_class("build")
-    base_wheel = dist.get_command_class("bdist_wheel")
+    try:
+        base_wheel = dist.get_command_class("bdist_wheel")
+    except DistutilsError as error:  # before setuptools 70.1, without the package `wheel`
+        old = ConfigError(f"setuptools {setuptools.__version__} makes no wheels by itself", file="pyproject.toml",
+                          key="build-system.requires", hint='"prebake[build]" among them brings setuptools 77')
+        raise setup_error(old) from error
 
     class build(base_build):  # type: ignore[misc, valid-type]
         """`build` with the bundles."""

@@ -106,7 +106,7 @@ def finalize_distribution_options(dist: Distribution) -> None:
     try:
         options = read_options(Path(os.getcwd()))
     except PrebakeError as error:
-        raise _setup_error(error) from error
+        raise setup_error(error) from error
     if options is None:
         return
     dist._prebake_options = options  # type: ignore[attr-defined]
@@ -145,11 +145,11 @@ def build_bundles(options: ProjectOptions, place_of: Any, roots: list[str], prog
                 made.append(build(options.root / path, place, targets=options.targets, jobs=jobs, pure=options.pure,
                                   allow_stale=options.allow_stale, progress=progress, roots=roots, package=package))
     except PrebakeError as error:
-        raise _setup_error(error) from error
+        raise setup_error(error) from error
     return made
 
 
-def _setup_error(error: PrebakeError) -> Exception:
+def setup_error(error: PrebakeError) -> Exception:
     """The error as setuptools prints it: without a traceback."""
     from setuptools.errors import SetupError
 

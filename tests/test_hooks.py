@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from bundle_project import floats, write_project
 
-from prebake.pgo.hooks import parse_options, read_options
+from prebake.pgo.hooks import finalize_distribution_options, parse_options, read_options
 from prebake.vm.errors import ConfigError
 
 TREE = Path(__file__).resolve().parents[1]
@@ -143,6 +143,7 @@ def test_pip_install_and_editable_install(project: Path, environment: dict[str, 
     source = project / "src" / "shop_scores" / "__prebake__" / "buckets"
     assert sorted(p.name for p in source.iterdir()) == BUNDLE
     assert "generic" in use(project / "src", environment)
+    assert (source.parent / ".gitignore").read_text() == "*\n"  # `git add -A` does not commit shared objects
     # the bundle in the source tree does not slip into an sdist
     run(["-m", "build", "--no-isolation", "-s", "-o", "dist", "."], project, environment)
     (sdist,) = (project / "dist").glob("*.tar.gz")
@@ -169,6 +170,23 @@ def test_stale_sources_and_wrong_keys_stop_the_build(project: Path, environment:
     (project / "pyproject.toml").write_text(PYPROJECT + "job = 2\n")
     text = run(["-m", "build", "--no-isolation", "-w", "-o", "dist", "."], project, environment, ok=False)
     assert "tool.prebake.job: unknown key 'job'" in text and "did you mean 'jobs'?" in text
+
+
+def test_setuptools_that_make_no_wheels_are_refused_by_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from setuptools import Distribution
+    from setuptools.errors import ModuleError, SetupError
+
+    get = Distribution.get_command_class
+
+    def before_70(self: Any, command: str) -> Any:
+        if command == "bdist_wheel":
+            raise ModuleError("invalid command 'bdist_wheel'")
+        return get(self, command)
+
+    monkeypatch.chdir(project)
+    monkeypatch.setattr(Distribution, "get_command_class", before_70)
+    with pytest.raises(SetupError, match=r"makes no wheels by itself[\s\S]*setuptools 77"):
+        finalize_distribution_options(Distribution({"name": "shop-scores"}))
 
 
 def test_a_project_without_the_table_is_left_alone(project: Path, environment: dict[str, str]) -> None:
