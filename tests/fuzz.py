@@ -1,7 +1,8 @@
 """Compare the engines on many random programs: `python tests/fuzz.py --count 20000 --seed 1`.
 
 Prints each failure with its seed and source, then the counts. One seed again: `--seed S --count 1 --show`.
-`--table` runs every operation on every kind of operand instead (generator_table.py).
+`--engines interpreter,jit,prebuilt` builds bundles of the programs too (fuzz_prebuilt.py): 1,000 programs on all three
+take some minutes. `--table` runs every operation on every kind of operand instead (generator_table.py).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 import traceback
 
 from generator_table import table_programs
-from generators import generate
+from generators import Program, generate
 from oracles import Report, check_engines, memory_limit
 
 
@@ -23,6 +24,24 @@ def fuzz(seed: int, count: int, engines: tuple[str, ...] = ("interpreter", "jit"
 
     assert prebake.jit  # an installation that is not whole shows here, once
     report, failing = Report(), 0
+
+    def failed(program: Program, failures: list[str]) -> bool:
+        """Show a program; whether that is enough."""
+        nonlocal failing
+        print(f"--- seed {program.seed}, extents {program.arguments.dims}\n{program.source}")
+        for name, recipe in program.arguments.recipes.items():
+            print(f"  {name}: {recipe}")
+        print("\n".join(f"  {line}" for line in failures[:6]) or "  fine", flush=True)
+        failing += bool(failures)
+        if failing >= limit:
+            print(f"stopped after {failing} failing programs")
+        return failing >= limit
+
+    if "prebuilt" in engines:
+        from fuzz_prebuilt import fuzz_prebuilt
+
+        fuzz_prebuilt(seed, count, [e for e in engines if e != "prebuilt"], variants, report, failed)
+        return report
     for one in range(seed, seed + count):
         program = generate(one)
         arguments = [program.build(variant) for variant in range(variants)]
@@ -31,14 +50,7 @@ def fuzz(seed: int, count: int, engines: tuple[str, ...] = ("interpreter", "jit"
         except Exception:
             failures = [f"the check itself failed:\n{traceback.format_exc()}"]
             report.failures += failures
-        if failures or show:
-            print(f"--- seed {one}, extents {program.arguments.dims}\n{program.source}")
-            for name, recipe in program.arguments.recipes.items():
-                print(f"  {name}: {recipe}")
-            print("\n".join(f"  {line}" for line in failures[:6]) or "  fine", flush=True)
-        failing += bool(failures)
-        if failing >= limit:
-            print(f"stopped after {failing} failing programs")
+        if (failures or show) and failed(program, failures):
             break
     return report
 

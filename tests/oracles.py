@@ -15,8 +15,8 @@ import linecache
 import resource
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -360,6 +360,8 @@ class Report:
     calls: Counter[str] = field(default_factory=Counter)      # by engine
     refused: Counter[str] = field(default_factory=Counter)    # programs by UnsupportedError.kind
     on_tape: int = 0                                          # calls of engine 'jit' that the tape ran
+    prebuilt: int = 0                                         # calls of engine 'prebuilt' that a bundle's kernel ran
+    misses: Counter[str] = field(default_factory=Counter)     # calls that it did not, by reason
     fallbacks: Counter[str] = field(default_factory=Counter)  # calls of engine 'jit' that it did not, by reason
     examples: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> (number of a program, the line)
     raised: Counter[str] = field(default_factory=Counter)     # reference outcomes by exception type
@@ -379,6 +381,9 @@ class Report:
         for reason, count in self.fallbacks.most_common(40):
             number, detail = self.examples.get(reason, (0, ""))
             lines.append(f"  {reason:20s} {count:6d}  program {number}: {detail[:90]}")
+        if self.calls["prebuilt"]:
+            lines.append(f"prebuilt     {share(self.prebuilt, self.calls['prebuilt'])} of engine prebuilt")
+            lines += [f"  {reason:20s} {count:6d}" for reason, count in self.misses.most_common(20)]
         lines += [f"raised       {dict(self.raised)}", f"loose        {self.loose}",
                   f"unbound      {self.unbound} reads of unassigned names not reported",
                   f"failures     {len(self.failures)}"]
@@ -386,11 +391,13 @@ class Report:
 
 
 def check_engines(source: str, arguments: Sequence[Sequence[Any]], engines: Sequence[str] = ("interpreter", "jit"),
-                  grade: int = NEAR, report: Report | None = None) -> list[str]:
+                  grade: int = NEAR, report: Report | None = None,
+                  more: Mapping[str, Callable[..., Any]] | None = None) -> list[str]:
     """Failures of the engines on a program (its source) for several argument lists; counts go into the report.
 
     Each engine gets a function of its own and all argument lists in turn, so that plans meet new shapes. What the
-    frontend refuses is counted by kind, and is no failure; an InternalError is one.
+    frontend refuses is counted by kind, and is no failure; an InternalError is one. more: functions that are loaded
+    already, by engine: 'prebuilt' is one that a bundle serves, and what the bundle does not cover goes its usual way.
     """
     import prebake
 
@@ -398,7 +405,7 @@ def check_engines(source: str, arguments: Sequence[Sequence[Any]], engines: Sequ
     report.programs += 1
     reference = Reference(source, grade)
     originals = {engine: load(source) for engine in engines}
-    functions = {engine: prebake.jit(original) for engine, original in originals.items()}
+    functions = {engine: prebake.jit(original) for engine, original in {**originals, **(more or {})}.items()}
     failures: list[str] = []
     try:
         for number, args in enumerate(arguments):
@@ -424,14 +431,19 @@ def check_engines(source: str, arguments: Sequence[Sequence[Any]], engines: Sequ
 def _check_call(prebake: Any, function: Any, engine: str, args: Sequence[Any], expected: Expected, unsteady: bool,
                 report: Report) -> tuple[list[str], str]:
     """(differences of one call, the kind by which the program was refused or '')."""
-    before = _jit_calls(function)
-    with prebake.engine(engine):
+    before = _count(function, engine)
+    with nullcontext() if engine == "prebuilt" else prebake.engine(engine):
         got = run(function, args)
     if got.error is not None and issubclass(got.error, prebake.UnsupportedError):
         return [], getattr(got.value, "kind", "") or "unsupported"
     report.calls[engine] += 1
     broken: list[str] = []
-    if engine == "jit" and _jit_calls(function) > before:
+    if engine == "prebuilt":
+        if _count(function, engine) > before:
+            report.prebuilt += 1
+        else:
+            report.misses[_miss(function, args)] += 1
+    elif engine == "jit" and _count(function, engine) > before:
         report.on_tape += 1
     elif engine == "jit":
         reason, detail = _reason(prebake, function, args)
@@ -447,8 +459,18 @@ def _check_call(prebake: Any, function: Any, engine: str, args: Sequence[Any], e
     return broken, ""
 
 
-def _jit_calls(function: Any) -> int:
-    return int(function.stats()["jit"]) if hasattr(function, "stats") else 0
+def _count(function: Any, engine: str) -> int:
+    """Calls that an engine has served."""
+    return int(function.stats()[engine]) if hasattr(function, "stats") else 0
+
+
+def _miss(function: Any, args: Sequence[Any]) -> str:
+    """Why no prebuilt kernel took a call, and what did."""
+    try:
+        found = function.explain(*copy_arguments(list(args)))
+        return f"{found.reason or 'trapped'}, {found.engine}"
+    except Exception as error:
+        return f"explain: {type(error).__name__}"
 
 
 def _reason(prebake: Any, function: Any, args: Sequence[Any]) -> tuple[str, str]:
