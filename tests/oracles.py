@@ -70,7 +70,7 @@ def load(source: str, name: str = "f", mover: Callable[[Any], Any] | None = None
     filename = f"<{label}>"
     scope: dict[str, Any] = {"__name__": label}
     if mover is not None:
-        scope["_moved"] = mover
+        scope["_moved"], scope["_product"] = mover, partial(_moved_product, mover)
         tree = ast.fix_missing_locations(_Mover().visit(ast.parse(source)))
         exec(compile(tree, filename, "exec"), scope)
         return scope[name]
@@ -96,7 +96,9 @@ class _Mover(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
-        return _wrapped(node) if isinstance(node.op, (ast.MatMult, ast.Pow)) else node
+        if isinstance(node.op, ast.MatMult):
+            return ast.Call(ast.Name("_product", ast.Load()), [node.left, node.right], [])
+        return _wrapped(node) if isinstance(node.op, ast.Pow) else node
 
 
 def _wrapped(node: ast.expr, values: bool = True) -> ast.expr:
@@ -137,8 +139,10 @@ class Reference:
     def run(self, args: Sequence[Any]) -> Expected:
         """What the program makes of the arguments, which stay as they are."""
         expected = Expected(run(self.plain, args), self.grade)
-        for function, rng in zip(self.moved, self.generators, strict=True):
-            moved_args = map_tree(copy_arguments(list(args)), partial(_move_input, rng=rng))
+        for i, (function, rng) in enumerate(zip(self.moved, self.generators, strict=True)):
+            moved_args = copy_arguments(list(args))
+            if i >= MOVED_RUNS // 2:  # in the others what functions do to their values is not undone by chance
+                moved_args = map_tree(moved_args, partial(_move_input, rng=rng))
             expected.moved.append(run(function, moved_args))
         return expected
 
@@ -173,6 +177,17 @@ def _move(value: Any, values: bool = True, *, rng: np.random.Generator, zero: fl
             moved = moved * (1 + steps * float(np.finfo(dtype).eps))
         moved = moved.astype(dtype)
     return moved if isinstance(value, np.ndarray) else type(value)(moved)
+
+
+def _moved_product(mover: Callable[[Any], Any], a: Any, b: Any) -> Any:
+    """a @ b moved; half of the time computed in more digits, where sums may pass the largest number or not."""
+    product = a @ b
+    dtype = getattr(product, "dtype", np.dtype(int))
+    if dtype.kind == "f" and np.signbit(mover.keywords["zero"]):  # type: ignore[attr-defined]
+        wide = np.longdouble if dtype.itemsize == 8 else np.float64
+        with np.errstate(all="ignore"):
+            product = (a.astype(wide) @ b.astype(wide)).astype(dtype)
+    return mover(product)
 
 
 def _move_input(value: Any, rng: np.random.Generator) -> Any:

@@ -47,6 +47,28 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "store into nothing": ("y[[0, 9]] = 1\n    return y", [np.zeros((3, 0))]),
     "index by nothing": ("return y[z]", [np.zeros((0, 3)), np.zeros(0, np.int64)]),
     "effect before an error": ("h = y[z[0]]\n    z *= 2\n    return h", [Y, np.array([20, 1])]),
+    "index of nothing read": ("i = 1 // z\n    h = y[i]\n    return i + 1", [np.ones(1), np.array([0, 1, 5])]),
+    # a name that stands for one of several arrays
+    "one of two arrays": ("x = y * 1\n    w = y * 2\n    if y.sum() > 0:\n        w = x\n    w[0] = 5\n    return x", [Y]),
+    "one of two arrays in a loop": (
+        "x = y * 1\n    for i in range(y.shape[0]):\n        w = y * 2\n        if y[i] > 0:\n            w = x\n"
+        "        w[i] = 7\n    return x", [Y]),
+    "two names of one array": (
+        "x = y * 1\n    w = x\n    for i in range(y.shape[0]):\n        if y[i] > 13:\n            w = y * 2\n"
+        "    w[0] = 7\n    return x, w", [Y]),
+    "arrays that change places": (
+        "x = y * 1\n    w = y * 3\n    for i in range(y.shape[0]):\n        if y[i] > 2:\n            x, w = w, x\n"
+        "        w[i] = 7\n    return x, w", [Y]),
+    "perhaps the argument": (
+        "w = y\n    for i in range(3):\n        if y[i] > 3:\n            w = y * 2\n"
+        "        if y[i] > 5:\n            w = y * 3\n    w[0] = 9\n    return w.sum()", [Y]),
+    "written before it has a second name": (
+        "x = y * 1\n    w = y * 2\n    for i in range(y.shape[0]):\n        x[i] = 5\n        s = w.sum()\n"
+        "        if y[i] > 0:\n            w = x\n    return x, s", [Y]),
+    # numbers stored into integers
+    "NaN into integers": ("z[-1] = y.sum() / 0\n    return z", [np.zeros(3), np.arange(3)]),
+    "big number into small integers": ("z[1:] = y.sum()\n    return z", [Y * 100, np.arange(3, dtype=np.int8)]),
+    "number into chosen integers": ("z[[0, 1]] = y.sum()\n    return z", [Y * 100, np.arange(3, dtype=np.int8)]),
     # scalars
     "matmul of numbers": ("return y @ z", [np.float64(1), np.float64(2)]),
     "np.matmul of numbers": ("return np.matmul(y, z)", [np.float64(1), np.float64(2)]),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..lang.bytecode import UNBOUND
@@ -10,20 +13,30 @@ from .emitting import Emitting
 from .extents import Expr, compare, const
 from .planner_errors import PlanRefused
 from .signature import NUMPY_DTYPES
-from .steps import Literal, Operand, ScalarReg, Step
+from .steps import Buffer, Literal, Operand, ScalarReg, Step
 from .typer_state import Retry
-from .values import COMPUTE, Arr, Cplx, Lazy, Num, Seq, Static, Value
+from .values import COMPUTE, Arr, Cplx, Lazy, Map, Num, Seq, Static, Value
 
 _WIDE_LIMIT = 2**60
 _COUNTER_STEP = 256
 _CELL_LIMIT = 2**31  # a Python int that control flow assigns stays inside, or the interpreter takes over
 
 
+@dataclass
+class Side:
+    """One way to a join: its steps, what its registers hold there, and which of them are read after it."""
+
+    steps: list[Step]
+    regs: list[Value | None]
+    live: int
+
+
 class Cells(Emitting):
     """Merging values of two paths."""
 
-    def _merge(self, reg: int, a: Value | None, b: Value | None, steps_a: list[Step], steps_b: list[Step]) -> Value | None:
+    def _merge(self, reg: int, a: Value | None, b: Value | None, side_a: Side, side_b: Side) -> Value | None:
         """One value for a register that two branches left differently."""
+        steps_a, steps_b = side_a.steps, side_b.steps
         unbound = [v is None or (isinstance(v, Static) and v.value is UNBOUND) for v in (a, b)]
         if any(unbound):
             return None  # reading it is left to the interpreter
@@ -48,16 +61,16 @@ class Cells(Emitting):
             if a.dtype != b.dtype or a.ndim != b.ndim or not self._same_shape(a, b):
                 raise PlanRefused("a value test chooses between arrays of different shape or dtype", kind="merge")
             cell_array = self.new_temp(a.shape, a.dtype)
-            for array, steps in ((a, steps_a), (b, steps_b)):
-                steps_before, self.steps = self.steps, steps
-                self._copy_into(cell_array, array)
+            for array, side in ((a, side_a), (b, side_b)):
+                steps_before, self.steps = self.steps, side.steps
+                self._copy_into(cell_array, array, self._is_shared(array.view.buffer, reg, side.regs, side.live))
                 self.steps = steps_before
             return cell_array
         if isinstance(a, Cplx) and isinstance(b, Cplx) and a.dtype == b.dtype and a.python == b.python:
-            parts = [self._merge(reg, x, y, steps_a, steps_b) for x, y in ((a.re, b.re), (a.im, b.im))]
+            parts = [self._merge(reg, x, y, side_a, side_b) for x, y in ((a.re, b.re), (a.im, b.im))]
             return Cplx(parts[0], parts[1], a.dtype, a.python)  # type: ignore[arg-type]
         if isinstance(a, Seq) and isinstance(b, Seq) and a.kind == b.kind and len(a.items) == len(b.items):
-            items = [self._merge(reg, x, y, steps_a, steps_b) for x, y in zip(a.items, b.items, strict=True)]
+            items = [self._merge(reg, x, y, side_a, side_b) for x, y in zip(a.items, b.items, strict=True)]
             return Seq(items, a.kind)  # type: ignore[arg-type]
         raise PlanRefused("a value test chooses between values of different kinds", kind="merge")
 
@@ -65,18 +78,38 @@ class Cells(Emitting):
         """Equal extents, asked where they are known at entry."""
         return all(self.facts.can_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))
 
-    def _copy_into(self, cell: Arr, value: Arr) -> None:
-        """Copy a value into a cell; from then on the copy stands for it, so neither may be written in place."""
-        if value.view.buffer.kind == "arg" or value.row >= 0:
-            self.read_only.add(cell.view.buffer)
-        self.read_only.add(value.view.buffer)
-        if value.view.buffer.kind == "arg" and value.view.buffer.row in self.written:
-            raise PlanRefused("a written argument is also chosen by a value test or a loop", kind="alias")
-        allowed = cell.view.buffer in self.read_only
-        self.read_only.discard(cell.view.buffer)
+    def _copy_into(self, cell: Arr, value: Arr, is_shared: bool) -> None:
+        """Copy a value into a cell, which stands for it from then on. is_shared: its memory has another name too, so
+        that neither may be written in place: the other would not see it."""
+        source, target = value.view.buffer, cell.view.buffer
+        if is_shared:
+            self._forbid_writes(source)
+            self._forbid_writes(target)
+        marks = [marked for marked in (self.read_only, self.shown_read_only) if target in marked]
+        if source in self.shown_read_only and self.shown_read_only not in marks:
+            marks.append(self.shown_read_only)
+        for marked in marks:
+            marked.discard(target)
+        last = self.stored.get(target)
         self.write_view(cell, value)
-        if allowed:
-            self.read_only.add(cell.view.buffer)
+        if last is None:
+            self.stored.pop(target, None)
+        else:
+            self.stored[target] = last
+        for marked in marks:
+            marked.add(target)
+
+    def _forbid_writes(self, buffer: Buffer) -> None:
+        """Refuse writes of the program into a buffer from now on, and one before that a later trip of a loop repeats."""
+        self.read_only.add(buffer)
+        for loop in self.loops:
+            if self.born.get(buffer, 0) <= loop.began < self.stored.get(buffer, 0):
+                raise PlanRefused("an array is written in a loop whose contents another name may share", kind="alias")
+
+    def _is_shared(self, buffer: Buffer, reg: int, regs: Sequence[Value | None], live: int) -> bool:
+        """Whether memory that a register holds has another name: the caller's, or another register that is read later."""
+        return (buffer.kind == "arg" or buffer in self.read_only or sum(1 for _ in _held(regs[reg], buffer)) > 1
+                or any(True for r, value in enumerate(regs) if r != reg and live >> r & 1 for _ in _held(value, buffer)))
 
     def _scalar_cell(self, value: Num, name: str, other: Num | None = None) -> Num:
         """A register that holds values like `value` (and `other`)."""
@@ -126,6 +159,19 @@ class Cells(Emitting):
     def _operand_as(self, value: Num, cell: Num) -> Operand:
         body = self.scalar_body()
         return body.cast(self.scalar_slot(body, value), cell.native)  # type: ignore[no-any-return]
+
+
+def _held(value: Value | None, buffer: Buffer) -> Iterator[Value]:
+    """The arrays in a value that lie in a buffer."""
+    if isinstance(value, Arr):
+        if value.view.buffer is buffer:
+            yield value
+    elif isinstance(value, Cplx):
+        if any(isinstance(part, Arr) and part.view.buffer is buffer for part in (value.re, value.im)):
+            yield value
+    elif isinstance(value, (Seq, Map)):
+        for item in value.items if isinstance(value, Seq) else value.items.values():
+            yield from _held(item, buffer)
 
 
 def is_same_type(a: Num, b: Num) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..lang.opcodes import Op
+from .cells import Side
 from .extents import Expr
 from .loops import Loops
 from .planner_errors import PlanRefused
@@ -124,12 +125,13 @@ class Control(Loops):
             self.steps.append(IfStep(cond, steps_a, steps_b))
             return "fall"
         merged = list(before)
+        ways = [Side(steps, regs, self.live[join]) for _, regs, steps in sides]
         for reg in range(len(merged)):
             a, b = regs_a[reg], regs_b[reg]
             if a is b:
                 merged[reg] = a
             elif self.live[join] >> reg & 1:
-                merged[reg] = self._merge(reg, a, b, steps_a, steps_b)
+                merged[reg] = self._merge(reg, a, b, *ways)
             else:
                 merged[reg] = None
         self.regs = merged

@@ -47,6 +47,8 @@ class Emitting(State):
                 raise PlanRefused(f"no bound for an array of extent {extent!r}", kind="unbounded-temp")
             size = size * upper
         buffer = Buffer("temp", dtype, size)
+        self.clock += 1
+        self.born[buffer] = self.clock
         buffer.home = View(buffer, dtype, shape, contiguous_strides(shape, ITEM_BYTES[dtype]), const(0))
         return Arr(buffer.home)
 
@@ -156,6 +158,8 @@ class Emitting(State):
         """Record that a step writes target's buffer."""
         buffer = target.view.buffer
         self.serial[buffer] = self.serial.get(buffer, 0) + 1
+        self.clock += 1
+        self.stored[buffer] = self.clock
         if buffer in self.shown_read_only:
             raise PlanRefused("an array is written that a read-only view shows, perhaps through it", kind="alias")
         if buffer in self.read_only:

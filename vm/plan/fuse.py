@@ -250,9 +250,11 @@ class _Fuser:
         buffers = [view.buffer for view in producer.views()]
         outs = {way.out.view.buffer: way for way in producer.outs}
         # before the producer's own inputs join: where it writes in place, those are what stood there before
+        consumed = {graph.inputs[key].item.view.buffer} if key in graph.inputs else set()  # type: ignore[union-attr]
         for other, node in list(graph.inputs.items()):
             way = outs.get(node.item.view.buffer) if node.item.view is not None else None
             if way is not None:
+                consumed.add(way.out.view.buffer)
                 graph.replace_input(other, way.node.real())
         if key in graph.inputs:
             graph.replace_input(key, root.real())
@@ -263,7 +265,8 @@ class _Fuser:
         kept = []
         for buffer, way in outs.items():
             region.reads.get(buffer, set()).discard(at)
-            if region.reads.get(buffer) or not self.usage.is_local(buffer, region):
+            if region.reads.get(buffer) or not self.usage.is_local(buffer, region) or (
+                    producer.traps and buffer not in consumed):  # nobody reads it, but an index may be out of range
                 kept.append(way)
                 if buffer in self.made:
                     self.made[buffer] = (at, way)

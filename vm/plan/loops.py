@@ -50,18 +50,20 @@ class Loops(Cells):
 
     def _save(self) -> tuple:
         return (list(self.regs), self.steps, len(self.steps), len(self.loops), self.depth, len(self.returns),
-                dict(self.written), set(self.read_only), len(self.compactions), [(s, list(s.items)) for s in self._lists()])
+                dict(self.written), dict(self.stored), set(self.read_only), len(self.compactions),
+                [(s, list(s.items)) for s in self._lists()])
 
     def _lists(self) -> list[Seq]:
         return [v for v in self.regs if isinstance(v, Seq) and v.kind == "list"]
 
     def _restore(self, saved: tuple) -> None:
-        regs, steps, n, loops, depth, returns, written, read_only, compactions, lists = saved
+        regs, steps, n, loops, depth, returns, written, stored, read_only, compactions, lists = saved
         del self.compactions[compactions:]
         self.regs, self.steps, self.depth = list(regs), steps, depth
         del self.steps[n:], self.loops[loops:], self.returns[returns:]
         self.written.clear()
         self.written.update(written)
+        self.stored = dict(stored)
         self.read_only.clear()
         self.read_only.update(read_only)
         for seq, items in lists:
@@ -162,7 +164,8 @@ class Loops(Cells):
         peel = False
         for _ in range(2 + 3 * len(carried)):
             saved = self._save()
-            loop = Loop(False, exit_pc, carried, array_cells=array_cells, joined=joined, loose=loose)
+            loop = Loop(False, exit_pc, carried, array_cells=array_cells, joined=joined, loose=loose,
+                        live=self.live[pc + 1] | self.live[exit_pc])
             loop.runtime_ifs = 0
             try:
                 return attempt(loop) if not peel else self._peeled(pc, attempt, loop)
@@ -226,6 +229,7 @@ class Loops(Cells):
                 return "fall"
         loop.late = loop.runs = runs
         pre = self._enter(loop)
+        loop.began = self.clock
         var = ScalarReg("i64", f"i{pc}")
         one = step.value in (1, -1)
         last = stop - step if one else (stop - 1 if up else stop + 1)
@@ -247,6 +251,7 @@ class Loops(Cells):
             return self._peeled_while(pc, loop)
         end = self.code[pc].args[-1] - 1
         pre = self._enter(loop)
+        loop.began = self.clock
         outer, self.steps = self.steps, []
         self.loops.append(loop)
         self.depth += 1
@@ -263,7 +268,7 @@ class Loops(Cells):
         """
         exit_pc = self.code[pc].args[-1]
         after = tuple(reg for reg in loop.carried if self.live[exit_pc] >> reg & 1)
-        region = Loop(False, exit_pc, after)
+        region = Loop(False, exit_pc, after, live=self.live[exit_pc])
         outer, self.steps = self.steps, []
         self.loops.append(region)
         self.depth += 1
@@ -298,6 +303,7 @@ class Loops(Cells):
     def _enter(self, loop: Loop) -> list[Step]:
         """Make cells from the values at entry; the steps that fill them."""
         outer, self.steps = self.steps, []
+        at_entry = list(self.regs)
         pairs: list[tuple[ScalarReg, Operand]] = []
         body_live = self.live[self.pc + 1] if self.pc + 1 < len(self.live) else 0
         for reg in loop.carried:
@@ -317,7 +323,7 @@ class Loops(Cells):
                 loop.entry[reg] = value
             elif isinstance(value, Arr) and reg in loop.array_cells:
                 array, extents = self._array_cell(value, reg in loop.loose)
-                self._copy_into(array, value)
+                self._copy_into(array, value, self._is_shared(value.view.buffer, reg, at_entry, loop.live))
                 if any(extents):
                     loop.extents[reg] = extents
                     pairs += [(e, n) for e, n in zip(extents, value.shape, strict=True) if e is not None]
@@ -332,7 +338,7 @@ class Loops(Cells):
                 array, extents = self._array_cell(value.re, reg in loop.loose)
                 arrays = [array, self.new_temp(value.im.shape, value.im.dtype)]
                 for array, part in zip(arrays, (value.re, value.im), strict=True):
-                    self._copy_into(array, part)
+                    self._copy_into(array, part, self._is_shared(part.view.buffer, reg, at_entry, loop.live))
                 if any(extents):
                     loop.extents[reg] = extents
                     pairs += [(e, n) for e, n in zip(extents, value.re.shape, strict=True) if e is not None]
@@ -389,17 +395,20 @@ class Loops(Cells):
             extents.append(reg)
         return array, tuple(extents)
 
-    def _keep_in(self, loop: Loop, reg: int, cell: Arr, value: Arr, copies: list[tuple[Arr, Arr]],
+    def _keep_in(self, loop: Loop, reg: int, cell: Arr, value: Arr, copies: list[tuple[Arr, Arr, bool]],
                  pairs: list[tuple[ScalarReg, Operand]]) -> None:
         """Note what copies a carried array into its cell."""
         if reg not in loop.array_cells:
             raise Retry(reg, "array")
         if cell.dtype != value.dtype or cell.ndim != value.ndim:
             raise Retry(reg, "type")
+        is_shared = self._is_shared(value.view.buffer, reg, self.regs, loop.live)
+        if is_shared:
+            loop.kept.add(reg)
         if reg not in loop.extents:
             if not self._same_shape(cell, value):
                 raise Retry(reg, "shape")
-            copies.append((cell, value))
+            copies.append((cell, value, is_shared))
             return
         for extent, old, new in zip(loop.extents[reg], cell.shape, value.shape, strict=True):
             if extent is None:
@@ -411,12 +420,12 @@ class Loops(Cells):
                 raise PlanRefused("an array may grow from trip to trip", kind="loop-shape")
             pairs.append((extent, new))
         v = cell.view
-        copies.append((Arr(View(v.buffer, v.dtype, value.shape, v.strides, v.offset)), value))
+        copies.append((Arr(View(v.buffer, v.dtype, value.shape, v.strides, v.offset)), value, is_shared))
 
     def _write_back(self, loop: Loop) -> None:
         """At the end of a trip, and wherever the loop is left: carried values go into their cells."""
         pairs: list[tuple[ScalarReg, Operand]] = []
-        copies: list[tuple[Arr, Arr]] = []
+        copies: list[tuple[Arr, Arr, bool]] = []
         for reg in loop.carried:
             value = self.regs[reg]
             if value is None or (isinstance(value, Static) and value.value is UNBOUND):
@@ -455,17 +464,18 @@ class Loops(Cells):
                 self._keep_in(loop, reg, cell.im, value.im, copies, [])
                 loop.kept.add(reg)
             elif isinstance(cell, Arr) and isinstance(value, Arr):
-                if value.view.buffer.kind != "temp" or any(v.view.buffer is value.view.buffer for _, v in copies):
-                    loop.kept.add(reg)
                 self._keep_in(loop, reg, cell, value, copies, pairs)
             else:
                 raise Retry(reg, "type")
         # arrays first: their views may depend on scalars that change now
         if len(copies) > 1:
-            buffers = {cell.view.buffer for cell, _ in copies}
-            copies = [(cell, self.copy(v) if v.view.buffer in buffers else v) for cell, v in copies]
-        for cell_array, value_array in copies:
-            self._copy_into(cell_array, value_array)
+            buffers = {cell.view.buffer for cell, _, _ in copies}
+            for _, value_array, is_shared in copies:
+                if is_shared:  # marks are left on what the copy below would hide
+                    self._forbid_writes(value_array.view.buffer)
+            copies = [(cell, self.copy(v) if v.view.buffer in buffers else v, s) for cell, v, s in copies]
+        for cell_array, value_array, is_shared in copies:
+            self._copy_into(cell_array, value_array, is_shared)
         set_all(self.steps, pairs)
 
     def _test(self, ins: Any) -> str:

@@ -30,9 +30,10 @@ def _drop_dead(steps: list[Step], reads: dict[Buffer, int]) -> int:
         if isinstance(step, Nest):
             outs = [out for out in step.outs
                     if out.indexes or out.view.buffer.kind != "temp" or reads.get(out.view.buffer)]
-            if outs or any(op.indexes for op in step.ops):
-                if outs:
-                    step.outs = outs
+            if any(op.indexes for op in step.ops):
+                continue
+            if outs:
+                step.outs = outs
                 continue
         elif isinstance(step, Contract):
             if step.out.buffer.kind != "temp" or reads.get(step.out.buffer):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .body import NestBody
 from .emitting import product_of
 from .extents import Expr, compare, const, emax, emin, floordiv, select
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, check_weak, given
 from .rules_view import ravel
+from .signature import NUMPY_DTYPES
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
 from .typer_state import NeedUnroll
@@ -350,15 +353,40 @@ def store(t: Typer, base: Value, index: Value, value: Value) -> Value:
     check_storable(t, value, base.dtype)
     if isinstance(value, Arr):
         value = fit(t, value, view.shape)
+    else:
+        check_number(t, value, base.dtype)
     t.write_view(target, value)
     return NONE
 
 
 def check_storable(t: Typer, value: Value, dtype: str) -> None:
-    """Stores cast as NumPy does ('unsafe'); a Python int must fit."""
-    if isinstance(value, Num) and value.python == "float" and dtype[0] in "iu":
+    """Stores cast as NumPy does ('unsafe'); a Python number must fit."""
+    if isinstance(value, Num) and value.python == "float":
+        check_number(t, value, dtype)
         return
     check_weak(t, value, dtype)
+
+
+def check_number(t: Typer, value: Value, dtype: str) -> None:
+    """A number that is stored into integers goes through int(): NaN is a ValueError, what does not fit an OverflowError."""
+    if not isinstance(value, Num) or dtype[0] not in "iu" or np.can_cast(NUMPY_DTYPES[value.dtype], NUMPY_DTYPES[dtype]):
+        return
+    if dtype[0] == "u" and not value.python:
+        return  # NumPy's own numbers wrap there
+    info = np.iinfo(NUMPY_DTYPES[dtype])
+    body = t.scalar_body()
+    slot = t.scalar_slot(body, value)
+    if value.dtype[0] != "f":
+        slot = body.cast(slot, "i64")
+        outside = body.op("or", "bool", body.op("lt", "i64", slot, body.const(int(info.min), "i64")),
+                          body.op("gt", "i64", slot, body.const(int(info.max), "i64")))
+        t.trap("OVERFLOW", outside)
+        return
+    slot = body.op("trunc", "f64", body.cast(slot, "f64"))
+    t.trap("VALUE", body.op("isnan", "f64", slot))
+    outside = body.op("or", "bool", body.op("lt", "f64", slot, body.const(float(info.min), "f64")),
+                      body.op("ge", "f64", slot, body.const(float(info.max) + (1 if info.bits < 64 else 0), "f64")))
+    t.trap("OVERFLOW", outside)
 
 
 def fit(t: Typer, value: Arr, shape_out: tuple[Expr, ...]) -> Arr:

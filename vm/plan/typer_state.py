@@ -44,6 +44,8 @@ class Loop:
     runtime_ifs: int = 0
     late: bool = True  # cells may be made when they are first written
     runs: bool = False  # at least one trip is certain
+    live: int = 0  # registers that are read in a later trip or after the loop, as bits
+    began: int = 2**62  # the typer's clock when the first trip did; never, where nothing is typed for several trips
     entry: dict[int, Value] = field(default_factory=dict)  # what cells held when the loop began
     joined: dict[int, tuple[str, str]] = field(default_factory=dict)  # cells of two types: (dtype, Python type of some)
     loose: set[int] = field(default_factory=set)  # array cells whose extents change from trip to trip
@@ -91,6 +93,9 @@ class State:
         self.leaves: dict[int, Value] = {}
         self.written: dict[int, Buffer] = {}  # rows of arguments that a step writes
         self.serial: dict[Buffer, int] = {}  # how often a buffer was written after it was made
+        self.clock = 0  # counts what is made and written while the program is typed
+        self.born: dict[Buffer, int] = {}  # when a temporary was made
+        self.stored: dict[Buffer, int] = {}  # when the program wrote into a buffer last, cells being filled aside
         self.compactions: list[Compaction] = []
         self.mask_places: list[tuple[Any, list[Step], int, Any]] = []  # masks, and the places where they hold
         self.shown_read_only: set[Buffer] = set()  # a view shows them through which NumPy refuses to write
