@@ -173,7 +173,7 @@ def _window(base: np.ndarray, spec: ResultSpec, shape: list[int], strides: list[
     dtype = NUMPY_DTYPES[spec.dtype]
     count = 1 if 0 not in shape else 0
     address = base.ctypes.data + offset
-    low = min([0, *(s * (n - 1) for s, n in zip(strides, shape, strict=True))]) if count else 0
+    low = sum(min(s * (n - 1), 0) for s, n in zip(strides, shape, strict=True)) if count else 0
     high = sum(max(s * (n - 1), 0) for s, n in zip(strides, shape, strict=True)) + dtype.itemsize if count else 0
     if not count:
         return np.empty(shape, dtype)

@@ -81,7 +81,8 @@ def _mean_ns(signature: SignatureProfile) -> float:
 def _cell(function: FunctionPlan, name: str, value: int) -> tuple[int, int]:
     edges = sorted({e for s in function.symbols[name] for e in function.edges.get(s, ())})
     at = bisect_right(edges, value)
-    return (edges[at - 1] if at else 0, edges[at] - 1 if at < len(edges) else UNBOUNDED)
+    least = 0 if any(s.endswith("]") for s in function.symbols[name]) else 1 - UNBOUNDED  # an integer argument
+    return (edges[at - 1] if at else least, edges[at] - 1 if at < len(edges) else UNBOUNDED)
 
 
 def _elements(signature: Signature, symbols: Mapping[str, Sequence[str]]) -> Callable[[Mapping[str, int]], int]:

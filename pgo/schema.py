@@ -420,7 +420,8 @@ class _Reader:
                     raise self.fail(value, dotted, "signatures are counted from 0")
             elif name in symbols or name in owner:  # `fn.explain` names symbols in full where it must
                 short = owner.get(name, name)
-                span = self.extent(value, dotted)
+                is_shape = any(symbol.endswith("]") for symbol in symbols[short])  # else: an integer argument
+                span = self.extent(value, dotted, 0 if is_shape else 1 - UNBOUNDED)
                 if extents.setdefault(short, span) != span:
                     raise self.fail(name_node, dotted, f"'{name}' is the same as '{short}', which is given otherwise")
             else:
@@ -430,25 +431,25 @@ class _Reader:
         return Bucket(extents, comments=self.comments(line), tail=self.tail(node.end_mark), line=line + 1,
                       **words)  # type: ignore[arg-type]
 
-    def extent(self, node, key: str) -> tuple[int, int]:  # type: ignore[no-untyped-def]
+    def extent(self, node, key: str, least: int = 0) -> tuple[int, int]:  # type: ignore[no-untyped-def]
         if node.id != "sequence":
-            lo = hi = self._bound(node, key)
+            lo = hi = self._bound(node, key, least)
         elif len(node.value) != 2:
             raise self.fail(node, key, f"a range has two bounds, not {len(node.value)}",
                             "write [lo, hi], both included")
         else:
-            lo, hi = (self._bound(item, key) for item in node.value)
+            lo, hi = (self._bound(item, key, least) for item in node.value)
             if lo > hi:
                 raise self.fail(node, key, f"the range [{lo}, {hi}] is empty", f"write [{hi}, {lo}]")
         if lo >= UNBOUNDED:
             raise self.fail(node, key, "only the upper bound may be inf")
         return lo, hi
 
-    def _bound(self, node, key: str) -> int:  # type: ignore[no-untyped-def]
+    def _bound(self, node, key: str, least: int) -> int:  # type: ignore[no-untyped-def]
         if node.id == "scalar" and node.value in ("inf", ".inf"):
             return UNBOUNDED
         value = self.value(node, key, (int,), "an extent (a whole number, or [lo, hi])")
-        if not 0 <= value < UNBOUNDED:  # type: ignore[operator]
+        if not least <= value < UNBOUNDED:  # type: ignore[operator]
             raise self.fail(node, key, f"{value} is no extent")
         return int(value)  # type: ignore[call-overload]
 
@@ -495,12 +496,12 @@ def option_names() -> list[str]:
 
 def json_schema() -> dict[str, object]:
     """The JSON Schema of the file, for editors; shipped as configs/buckets.schema.json (a test holds it current)."""
-    bound = {"type": "integer", "minimum": 0}
+    bound = {"type": "integer"}  # an integer argument may be negative
     extent = {"oneOf": [bound, {"type": "array", "items": {"oneOf": [bound, {"const": "inf"}]},
                                 "minItems": 2, "maxItems": 2}],
               "description": "one extent, or [lo, hi], both inclusive; hi may be inf"}
     words = {
-        "signature": {**bound, "description": "index into the recorded signatures; 0 when left out"},
+        "signature": {"type": "integer", "minimum": 0, "description": "index into the recorded signatures; 0 when left out"},
         "keep": {"type": "boolean", "description": "re-planning leaves this bucket alone"},
         "gain": {"type": "object", "additionalProperties": False, "description": "measured by planning: a note",
                  "properties": {"wider": {"type": "number", "description": "speed-up over the next wider kernel"},
