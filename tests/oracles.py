@@ -303,7 +303,7 @@ def _compare_numbers(got: np.ndarray, want: np.ndarray, moved: list[Any], expect
                         return []
                 allowed = _tolerance(want, moved)
                 difference = np.abs(got.astype(np.float64) - want.astype(np.float64))
-                bad &= ~(difference <= allowed)
+                bad &= ~((difference <= allowed) | np.isinf(allowed))
     if not bad.any():
         return []
     at = tuple(int(i) for i in np.argwhere(bad)[0])

@@ -20,6 +20,9 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "mask in place twice": ("s = y[y < 2]\n    s -= 1\n    s *= 2\n    y[y < 2] = s\n    return s, s.sum()", [Y]),
     "mask, another name": ("a = y[y < 2]\n    b = a\n    a *= 3\n    b += 1\n    y[y < 2] = a\n    return b", [Y]),
     "mask, a part": ("a = y[y < 2]\n    a[:1] = 7\n    y[y < 2] = a\n    return y.sum()", [Y]),
+    "mask after a loop that was tried otherwise": (
+        "s = 0.0\n    for i in range(3):\n        s += y[y > 1].sum()\n        if s > 12:\n            break\n"
+        "    return s, y[y > 1]", [Y]),
     "mask sum in blocks": ("s = y[np.arange(y.shape[0]) % 2 == 0].sum(axis=0, keepdims=True)\n    return s ** 2",
                            [np.asfortranarray(M)]),
     # einsum broadcasts extents of 1 between operands, never inside one; matmul and tensordot do not
@@ -44,6 +47,7 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     # positions are checked though nothing is moved
     "index of nothing": ("return y[[0, 0]]", [np.zeros((0, 0))]),
     "take of nothing": ("return np.take(y, z, axis=0)", [np.zeros((3, 0)), np.array([1, 5])]),
+    "take of no rows": ("return np.take(y, z, axis=1), np.take(y, 7, axis=1)", [np.zeros((0, 3)), np.array([1, 5])]),
     "store into nothing": ("y[[0, 9]] = 1\n    return y", [np.zeros((3, 0))]),
     "index by nothing": ("return y[z]", [np.zeros((0, 3)), np.zeros(0, np.int64)]),
     "effect before an error": ("h = y[z[0]]\n    z *= 2\n    return h", [Y, np.array([20, 1])]),

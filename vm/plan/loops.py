@@ -50,15 +50,15 @@ class Loops(Cells):
 
     def _save(self) -> tuple:
         return (list(self.regs), self.steps, len(self.steps), len(self.loops), self.depth, len(self.returns),
-                dict(self.written), dict(self.stored), set(self.read_only), len(self.compactions),
+                dict(self.written), dict(self.stored), set(self.read_only), len(self.compactions), len(self.mask_places),
                 [(s, list(s.items)) for s in self._lists()])
 
     def _lists(self) -> list[Seq]:
         return [v for v in self.regs if isinstance(v, Seq) and v.kind == "list"]
 
     def _restore(self, saved: tuple) -> None:
-        regs, steps, n, loops, depth, returns, written, stored, read_only, compactions, lists = saved
-        del self.compactions[compactions:]
+        regs, steps, n, loops, depth, returns, written, stored, read_only, compactions, places, lists = saved
+        del self.compactions[compactions:], self.mask_places[places:]
         self.regs, self.steps, self.depth = list(regs), steps, depth
         del self.steps[n:], self.loops[loops:], self.returns[returns:]
         self.written.clear()

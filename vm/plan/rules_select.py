@@ -30,7 +30,7 @@ def mask_read(t: Typer, base: Arr, mask: Arr) -> Arr:
     first = len(t.steps)
     taken = gather(t, flat, {0: places})
     t.compactions.append(Compaction(t.steps, t.steps[first:], [taken.view.buffer], None))
-    sources = tuple((b, t.serial.get(b, 0)) for b in (base.view.buffer, mask.view.buffer))
+    sources = tuple((b, t.serial.get(b, 0)) for b in (base.view.buffer, mask.view.buffer, taken.view.buffer))
     taken.origin = Selected(lambda: base, mask, sources, t.steps)
     return taken
 
