@@ -105,11 +105,18 @@ def cython_version() -> str:
     return str(__version__)
 
 
+def _search_path() -> str:
+    """PYTHONPATH for a process that must find this very prebake, and what this process finds."""
+    package = Path(__file__).parent.parent
+    first = [str(package.parent)] if (package / "__init__.py").is_file() else []  # not so in a checkout
+    return os.pathsep.join([*first, *filter(None, sys.path)])
+
+
 def run_python(module: str, args: Sequence[str], *, timeout_seconds: float) -> tuple[int, str]:
     """Exit code and output of `python -m module args` in a process of its own (a negative code: a signal)."""
     try:
         done = subprocess.run([sys.executable, "-P", "-m", module, *args], capture_output=True, text=True, check=False,
-                              timeout=timeout_seconds, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+                              timeout=timeout_seconds, env={**os.environ, "PYTHONPATH": _search_path()})
     except subprocess.TimeoutExpired:
         return 124, f"no answer within {timeout_seconds:.0f} seconds"
     return done.returncode, done.stdout + done.stderr
