@@ -522,6 +522,17 @@ def test_an_error_points_at_the_users_line():
     assert "# the line" in text
 
 
+def test_a_loop_without_a_way_out_is_refused_when_it_is_compiled():
+    @prebake.jit
+    def spin(x):
+        while True:
+            x = x + 1
+
+    for ask in (lambda: spin.bytecode, lambda: spin(np.ones(3)), lambda: spin(np.ones(3))):
+        with pytest.raises(prebake.VerifyError, match="this while loop never ends"):
+            ask()
+
+
 def test_an_error_after_a_write_keeps_what_was_written():
     @prebake.jit
     def store(x, index):

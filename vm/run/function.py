@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import flags, options
-from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError
+from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
 from .deadline import Overdue, time_limit
 from .log import is_logging, log, log_once, wants_dump, warn
@@ -53,6 +53,7 @@ class FunctionState:
         self.lock = threading.RLock()
         self._program: Any = None
         self._unsupported: UnsupportedError | None = None
+        self._invalid: VerifyError | None = None
         self._has_captures = False
         self.generation = 0  # plans made so far
         self.refused: dict[object, int] = {}        # arguments with shapes -> calls since they were refused
@@ -130,12 +131,14 @@ class FunctionState:
         return entries
 
     def program(self) -> Any:
-        """The function's Program, compiled at the first time. Raises UnsupportedError."""
+        """The function's Program, compiled at the first time. Raises UnsupportedError, or VerifyError (no way out)."""
         if self._program is not None:
             return self._program
         with self.lock:
             if self._unsupported is not None:
                 raise self._unsupported
+            if self._invalid is not None:
+                raise self._invalid
             if self._program is None:
                 self._program = self._compile()
             return self._program
@@ -152,6 +155,11 @@ class FunctionState:
             if program is None:
                 self._unsupported = error
                 raise
+        try:
+            program.verify()
+        except VerifyError as error:  # an endless loop, say: kernels could not be interrupted
+            self._invalid = error
+            raise
         log_once(f"{self.function.name}: bytecode of {len(program.code)} instructions in "
                  f"{(perf_counter() - start) * 1e3:.2f} ms")
         if wants_dump("bytecode"):
