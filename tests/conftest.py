@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 import pytest
 
-# A checkout holds folders named like the packages they become: a started process must not import them from its cwd.
+# A checkout holds folders named like the packages they become: neither `python -m pytest` in it, nor a started process,
+# must import them from the working directory.
 os.environ["PYTHONSAFEPATH"] = "1"
+sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parents[1]]
 
 
 @pytest.fixture(scope="session", autouse=True)

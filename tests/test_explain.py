@@ -144,8 +144,10 @@ def test_options_of_the_yaml_are_those_of_its_bundle(served, line, engine):
     assert settings and {name: state.settings[name] for name in settings} == dict(settings)
 
 
-def test_arguments_that_a_module_holds(served, capsys):
+def test_arguments_that_a_module_holds(served, capsys, tmp_path, monkeypatch):
     served()
+    monkeypatch.chdir(tmp_path)  # `prebake explain` looks for modules in the working directory
+    monkeypatch.syspath_prepend(tmp_path)
     sized = ["--arg", "ids=float32[4,4]", "--arg", "mask=float32[4,4]"]
     assert main(["explain", "explained_model:Net.score", "--arg", "self=explained_model:NET",
                  "--arg", "params=explained_model:PARAMS", *sized]) == FINE
