@@ -256,7 +256,8 @@ def _record(function: BuiltFunction, msbc: str, roots: Sequence[str | os.PathLik
         tuple((p.name, p.default, p.kind) for p in program.params),
         tuple((c.scope, c.module, c.name) for c in program.captures), tuple(sources), plans, options,
         dict(function.recordings.shapes),
-        {short: list(symbols) for short, symbols in sorted(function.buckets.symbols.items()) if symbols},
+        {short: list(symbols) if len(symbols) > 1 else symbols[0]
+         for short, symbols in sorted(function.buckets.symbols.items()) if symbols},
         _plain(function.buckets.options))
 
 

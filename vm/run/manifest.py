@@ -11,7 +11,7 @@ A bundle is a folder: `manifest.json`, one `.msbc` a function, one shared object
         "msbc": NAME, "msbc_digest": HEX, "program_digest": HEX,
         "params": [[name, default constant or -1, kind], ...], "captures": [[scope, module, name], ...],
         "sources": [{"module", "qualname", "digest", "file", "file_digest"}, ...],
-        "options": {...}, "settings": {...}, "shapes": {parameter: "b d"}, "symbols": {"b": ["x.shape[0]", "y.shape[0]"]},
+        "options": {...}, "settings": {...}, "shapes": {parameter: "b d"}, "symbols": {"b": SYMBOL or [SYMBOLS]},
         "plans": [{"rows": [...signature rows...], "code": {...vm/plan/code_json.py...},
                    "kernels": [{"kernel": C NAME, "bucket": {"x.shape[0]": [1, 32], "x.shape[1]": 128},
                                 "gain": 1.4}]}]}}}
@@ -87,7 +87,7 @@ class BundleFunction:
     plans: tuple[BundlePlan, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, str] = field(default_factory=dict)
-    symbols: Mapping[str, list[str]] = field(default_factory=dict)
+    symbols: Mapping[str, str | list[str]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
