@@ -24,3 +24,11 @@ def _private_cache(tmp_path_factory):
         del os.environ["PREBAKE_CACHE_DIR"]
     else:
         os.environ["PREBAKE_CACHE_DIR"] = before
+
+
+@pytest.fixture(autouse=True)
+def _same_import_path():
+    """Commands put the working directory on the import path, as a user wants; the next test must not see it."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
