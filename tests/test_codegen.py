@@ -450,3 +450,21 @@ def test_names_are_c_names() -> None:
     assert kernel_name("models.risk:Net.score", 0, 3) == "pb_models_risk__Net_score_p0_b3"
     assert bucket_text({"x.shape[0]": (1, 2**62), "d": (4, 4)}) == "{d: 4, x.shape[0]: [1, inf]}"
     assert "*/" not in bucket_text({'p["*/"]': (1, 2)})
+
+
+@pytest.mark.parametrize("n", [2, 3, 4])
+def test_narrowing_rounds_in_small_kernels(n: int) -> None:
+    """float64 -> float32 -> float64 keeps its rounding where the compiler knows few extents (GCC 12 once lost it)."""
+    from prebake.vm.lang.frontend import compile_function
+    from prebake.vm.plan.lower import lower_plan
+    from prebake.vm.plan.passes import run_passes
+    from prebake.vm.plan.planner import plan_live
+
+    def narrowed(x, z):
+        return (z.astype(np.float32) * x).sum(axis=1)
+
+    rng = np.random.default_rng(0)
+    x, z = rng.standard_normal((n, n)), rng.standard_normal((n, n))
+    code = lower_plan(run_passes(plan_live(compile_function(narrowed), (x, z), lambda index: None)))
+    kernel = driver(code, {f"{name}.shape[{axis}]": (n, n) for name in "xz" for axis in (0, 1)})
+    assert np.abs(kernel({0: x, 1: z}) - narrowed(x, z)).max() < 1e-14

@@ -50,6 +50,9 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "take of no rows": ("return np.take(y, z, axis=1), np.take(y, 7, axis=1)", [np.zeros((0, 3)), np.array([1, 5])]),
     "store into nothing": ("y[[0, 9]] = 1\n    return y", [np.zeros((3, 0))]),
     "index by nothing": ("return y[z]", [np.zeros((0, 3)), np.zeros(0, np.int64)]),
+    "effect before an error in a block": (
+        "w = z * 2\n    r = np.sum(w[y], axis=0, keepdims=True)\n    x[x < 1] = r.shape[0]\n    w[w < w.max()] *= 2\n"
+        "    return w", [np.array([0, 9]), Y, np.zeros(4)]),
     "effect before an error": ("h = y[z[0]]\n    z *= 2\n    return h", [Y, np.array([20, 1])]),
     "index of nothing read": ("i = 1 // z\n    h = y[i]\n    return i + 1", [np.ones(1), np.array([0, 1, 5])]),
     # a name that stands for one of several arrays
@@ -100,7 +103,7 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
 def test_found(name: str) -> None:
     """Every engine, twice: the second call finds a plan."""
     body, args = FOUND[name]
-    parameters = ("y", "z")[:len(args)]
+    parameters = ("y", "z", "x")[:len(args)]
     source = f"import numpy as np\n\ndef f({', '.join(parameters)}):\n    {body}\n"
     report = Report()
     assert check_engines(source, [args, args], grade=NEAR, report=report) == []

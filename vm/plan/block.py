@@ -165,6 +165,8 @@ class _Blocker:
         if isinstance(step, Nest) and may_trap(step):
             return False
         reads, writes = accesses(step)
+        if run.traps and any(view.buffer.kind == "arg" for view in writes):
+            return False  # an argument would be written before the trap
         return (not any(view.buffer in run.written for view in reads)
                 and not any(view.buffer in run.views for view in writes))
 

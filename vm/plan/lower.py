@@ -163,7 +163,8 @@ class _Lowering:
         leaf = self._leaf(index)
         if leaf.scalar < 0:
             leaf.scalar = self.regs.new(dtype)
-            self.symbols[self.rows[index].path] = leaf.scalar
+            if dtype == "i64":
+                self.symbols[self.rows[index].path] = leaf.scalar
         return leaf.scalar
 
     def _pointer(self, index: int) -> Reg:
