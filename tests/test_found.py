@@ -48,6 +48,7 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "index of nothing": ("return y[[0, 0]]", [np.zeros((0, 0))]),
     "take of nothing": ("return np.take(y, z, axis=0)", [np.zeros((3, 0)), np.array([1, 5])]),
     "take of no rows": ("return np.take(y, z, axis=1), np.take(y, 7, axis=1)", [np.zeros((0, 3)), np.array([1, 5])]),
+    "take of no rows at floats": ("return np.take(y, z, axis=1)", [np.zeros((0, 3)), np.ones(2)]),
     "store into nothing": ("y[[0, 9]] = 1\n    return y", [np.zeros((3, 0))]),
     "index by nothing": ("return y[z]", [np.zeros((0, 3)), np.zeros(0, np.int64)]),
     "effect before an error in a block": (

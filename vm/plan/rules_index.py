@@ -322,8 +322,8 @@ def take(t: Typer, a: Value, indices: Value, axis: Value = NONE, out: Value = NO
         raise PlanRefused("np.take at bool positions", kind="kernel:np.take")
     lead = t.facts.norm(product_of(arr.shape[:where]))
     if lead.value != 1 and not t.facts.ask_less_equal(1, lead):  # nothing to take: unlike a subscript, it does not look
-        if not isinstance(indices, (Arr, Num)):
-            raise PlanRefused("np.take of nothing at a list", kind="kernel:np.take")
+        if not isinstance(indices, (Arr, Num)) or indices.dtype[0] not in "iu":
+            raise PlanRefused("np.take of nothing at what are no integers", kind="kernel:np.take")
         shape = indices.shape if isinstance(indices, Arr) else ()
         return t.new_temp((*arr.shape[:where], *shape, *arr.shape[where + 1:]), arr.dtype)
     taken = subscript(t, arr, Seq(full, "tuple"))
