@@ -32,6 +32,7 @@ from prebake.vm.run.tape import Tape
 
 sys.path.insert(0, str(Path(__file__).parent))
 import reference
+from contestants import percentile
 
 
 def timed(function: Callable[[], Any], repeat: int) -> list[float]:
@@ -44,12 +45,6 @@ def timed(function: Callable[[], Any], repeat: int) -> list[float]:
         function()
         out.append((time.perf_counter() - start) * 1e3)
     return out
-
-
-def percentile(values: list[float], q: float) -> float:
-    """The q-th percentile, nearest rank."""
-    ordered = sorted(values)
-    return ordered[min(int(len(ordered) * q / 100), len(ordered) - 1)]
 
 
 def no_processes(*args: object, **kwargs: object) -> None:

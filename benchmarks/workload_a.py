@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,16 +20,15 @@ from contextlib import suppress
 from pathlib import Path
 from statistics import median
 
+sys.path.insert(0, str(Path(__file__).parent))
+import contestants
+
 CONTESTANTS = ("numpy", "onnxruntime", "prebuilt", "jit")
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
-              # fresh large results otherwise refault memory in each call, for every contestant
-              "MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
 BY_BATCH = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 def worker(name: str, folder: str, count: int, started: float) -> None:
     """Answer the requests as one contestant and print its figures as JSON. started: CLOCK_MONOTONIC at spawn."""
-    sys.path.insert(0, str(Path(__file__).parent))
     answer, stats = _contestant(name, folder)
     requests = _load_requests(folder, count)
     first: list[float] = []
@@ -58,8 +55,8 @@ def worker(name: str, folder: str, count: int, started: float) -> None:
             times.append(time.perf_counter() - begin)
         by_batch[str(b)] = median(times)
     error = _worst_error(folder, requests[:50], answer)
-    print(json.dumps({"response": response, "worst": max(first[1:]), "first_p99": _percentile(first, 99),
-                      "p50": _percentile(warm, 50), "p99": _percentile(warm, 99), "by_batch": by_batch,
+    print(json.dumps({"response": response, "worst": max(first[1:]), "first_p99": contestants.percentile(first, 99),
+                      "p50": contestants.percentile(warm, 50), "p99": contestants.percentile(warm, 99), "by_batch": by_batch,
                       "error": error, "stats": stats()}))
 
 
@@ -120,11 +117,6 @@ def _worst_error(folder: str, requests: list, answer: Callable) -> float:
     return worst
 
 
-def _percentile(times: list[float], q: float) -> float:
-    ordered = sorted(times)
-    return ordered[min(int(len(ordered) * q / 100), len(ordered) - 1)]
-
-
 def prepare(folder: Path, count: int) -> None:
     """Weights, requests, the ONNX file, and a bundle planned from the workload's own traffic."""
     import numpy as np
@@ -159,7 +151,6 @@ def main() -> None:
     if args.worker:
         worker(args.worker[0], args.worker[1], args.requests, float(args.worker[2]))
         return
-    sys.path.insert(0, str(Path(__file__).parent))
     import ceilings
     import risk
     ceiling = ceilings.measure()
@@ -169,7 +160,7 @@ def main() -> None:
         prepare(folder, args.requests)
         for _ in range(args.rounds):
             for contestant in CONTESTANTS:
-                found = _spawn(contestant, folder, args)
+                found = contestants.spawn(__file__, contestant, folder, args)
                 if found is not None:
                     figures[contestant].append(found)
         import numpy as np
@@ -180,21 +171,6 @@ def main() -> None:
     _print(table, floor, floor_stream, ceiling)
     if args.json:
         args.json.write_text(json.dumps({"ceilings": ceiling, "floor_s": floor, "figures": table}, indent=1))
-
-
-def _spawn(contestant: str, folder: Path, args: argparse.Namespace) -> dict | None:
-    environment = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
-    environment.update(ONE_THREAD)
-    command = [sys.executable, __file__, "--requests", str(args.requests), "--worker", contestant, str(folder)]
-    if hasattr(os, "sched_setaffinity"):
-        command = ["taskset", "-c", str(args.core), *command]
-    run = subprocess.run([*command, repr(time.clock_gettime(time.CLOCK_MONOTONIC))], env=environment, text=True,
-                         capture_output=True)
-    if run.returncode:
-        print(f"{contestant}: left out ({run.stderr.strip().splitlines()[-1] if run.stderr else run.returncode})",
-              file=sys.stderr)
-        return None
-    return json.loads(run.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
 def _medians(rows: list[dict]) -> dict:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -22,11 +20,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parent))
+import contestants
+
 ROOT = Path(__file__).resolve().parents[1]
 CONTESTANTS = ("numpy", "onnxruntime", "prebuilt", "jit")
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
-              # fresh large results otherwise refault memory in each call, for every contestant
-              "MALLOC_MMAP_THRESHOLD_": "1073741824", "MALLOC_TRIM_THRESHOLD_": "1073741824"}
 SHAPES = ((1, 8), (1, 16), (1, 32), (1, 64), (1, 128), (8, 32), (16, 64))
 WIDTH, INNER, LAYERS = 384, 1536, 6
 WEIGHT_BYTES = 4 * LAYERS * (4 * WIDTH * WIDTH + 2 * WIDTH * INNER)
@@ -147,7 +145,6 @@ def main() -> None:
     if args.worker:
         worker(args.worker[0], args.worker[1], args.requests, float(args.worker[2]))
         return
-    sys.path.insert(0, str(Path(__file__).parent))
     import ceilings
     figures: dict[str, list[dict]] = {name: [] for name in CONTESTANTS}
     with tempfile.TemporaryDirectory() as name:
@@ -156,7 +153,7 @@ def main() -> None:
         ceiling = ceilings.measure()
         for _ in range(args.rounds):
             for each in CONTESTANTS:
-                found = _spawn(each, folder, args)
+                found = contestants.spawn(__file__, each, folder, args)
                 if found is not None:
                     figures[each].append(found)
     table = {each: _medians(rows) for each, rows in figures.items() if rows}
@@ -166,21 +163,6 @@ def main() -> None:
     _print(table, floor, ceiling)
     if args.json:
         args.json.write_text(json.dumps({"ceilings": ceiling, "floor_s": floor, "figures": table}, indent=1))
-
-
-def _spawn(name: str, folder: Path, args: argparse.Namespace) -> dict | None:
-    environment = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
-    environment.update(ONE_THREAD)
-    command = [sys.executable, __file__, "--requests", str(args.requests), "--worker", name, str(folder)]
-    if hasattr(os, "sched_setaffinity"):
-        command = ["taskset", "-c", str(args.core), *command]
-    run = subprocess.run([*command, repr(time.clock_gettime(time.CLOCK_MONOTONIC))], env=environment, text=True,
-                         capture_output=True)
-    if run.returncode:
-        print(f"{name}: left out ({run.stderr.strip().splitlines()[-1] if run.stderr else run.returncode})",
-              file=sys.stderr)
-        return None
-    return json.loads(run.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
 def _medians(rows: list[dict]) -> dict:
