@@ -546,8 +546,9 @@ class Generator:
         name = self._name()
         if name in self.fixed or target.text not in self.env:
             raise Dropped
-        line = f"{name} = scale_rows({target.text}, {self.ex.scalar(0).text})"
-        return self._run([line], target.grade, {name, target.text})
+        by = self.ex.scalar(0)
+        line = f"{name} = scale_rows({target.text}, {by.text})"
+        return self._run([line], max(by.grade, target.grade), {name, target.text})
 
     # --- the end
 
