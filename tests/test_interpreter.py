@@ -420,6 +420,10 @@ def test_one_call_cannot_exhaust_memory_or_time(name, x, constants):
     ("INPLACE_TENSOR r2 r0 r1 0x8b07\nRETURN r2", (10**10, 10**10)),
     ("INPLACE_TENSOR r2 r0 r1 0x8b08\nRETURN r2", (1, 10**11)),
     ("INPLACE_TENSOR r2 r0 r1 0x8b03\nRETURN r2", ([1], 10**11)),
+    (f"CALL_KERNEL r2 {registry.BY_NAME['np.ndindex'].id} (r0)\nRETURN r2", ((0, 10**9), 0)),
+    (f"CALL_KERNEL r2 {registry.BY_NAME['op.matmul'].id} (r0 r1)\nRETURN r2", ([(None, 1)], np.ones(2))),
+    (f"CALL_KERNEL r2 {registry.BY_NAME['np.matmul'].id} (r0 r1)\nRETURN r2", ([[None, 1]], [[1], [1]])),
+    ("BINARY_ADD_TENSOR r2 r0 r1\nRETURN r2", ([None, "a"], np.ones(2))),
 ])
 def test_operators_are_estimated_too(body, x):
     with pytest.raises(LimitError):

@@ -1,13 +1,17 @@
 """Mutated `.msbc` files are refused or run under limits: none crashes, hangs, or raises what it may not.
 
 A mutation works on bytes (flips, swaps, cuts, splices) or on fields (operands, opcodes, constants, tables), and gets a
-fresh digest, so that it reaches the decoder, the verifier and often the interpreter. The seed is printed;
-`run_one(seed)` repeats a single case.
+fresh digest, so that it reaches the decoder, the verifier and often the interpreter. Single kernels get hostile operands.
+The seed is printed; `run_one(seed)` and `call_one(seed)` repeat a single case.
 """
 
 from __future__ import annotations
 
+import faulthandler
+import json
+import os
 import random
+import resource
 import subprocess
 import sys
 import time
@@ -219,17 +223,17 @@ def run_one(seed: int) -> str:
     try:
         program = Program.from_bytes(data)
     except VerifyError as error:
-        assert error.faults and all(isinstance(fault, str) and fault for fault in error.faults), seed
+        assert error.faults and all(isinstance(fault, str) and fault for fault in error.faults)
         outcome = "refused"
     else:
-        outcome = _run(program, case, seed)
-        assert Program.from_bytes(program.to_bytes()) == program, seed
+        outcome = _run(program, case)
+        assert Program.from_bytes(program.to_bytes()) == program
     elapsed = time.process_time() - start
-    assert elapsed < MAX_SECONDS, f"seed {seed}: {elapsed:.2f} s ({outcome})"
+    assert elapsed < MAX_SECONDS, f"{elapsed:.2f} s ({outcome})"
     return outcome
 
 
-def _run(program: Program, case: Case, seed: int) -> str:
+def _run(program: Program, case: Case) -> str:
     args = case.args()[:len(program.params)]
     try:
         program.run(*args, max_steps=MAX_STEPS, max_bytes=MAX_BYTES)
@@ -238,21 +242,8 @@ def _run(program: Program, case: Case, seed: int) -> str:
     return "ran"
 
 
-def run_many(first: int, count: int) -> dict[str, int]:
-    """How often each outcome occurred over seeds first, first + 1, ..."""
-    outcomes: dict[str, int] = {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for seed in range(first, first + count):
-            outcome = run_one(seed)
-            outcomes[outcome] = outcomes.get(outcome, 0) + 1
-    return outcomes
-
-
 def test_mutated_files_are_refused_or_run_under_limits():
-    first = random.SystemRandom().randrange(10**9)
-    print(f"seeds {first} to {first + 1499}")
-    outcomes = run_many(first, 1500)
+    outcomes = run_apart("run_one", random_seed(), 1500)
     assert outcomes.get("refused", 0) > 300, outcomes
     assert outcomes.get("ran", 0) > 100, outcomes
 
@@ -312,56 +303,64 @@ def call_one(seed: int) -> str:
     except Exception as error:
         outcome = f"raised {type(error).__name__}"
     elapsed = time.process_time() - start
-    assert elapsed < MAX_SECONDS, f"seed {seed}: {kernel.name} took {elapsed:.2f} s ({outcome})"
-    assert outcome != "raised MemoryError", f"seed {seed}: {kernel.name}"
+    assert elapsed < MAX_SECONDS, f"{kernel.name} took {elapsed:.2f} s ({outcome})"
     return outcome
 
 
 def test_kernels_with_hostile_operands():
-    first = random.SystemRandom().randrange(10**9)
-    print(f"seeds {first} to {first + 1999}")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        outcomes = [call_one(seed) for seed in range(first, first + 2000)]
-    assert outcomes.count("ran") > 50 and outcomes.count("raised LimitError") > 50
+    outcomes = run_apart("call_one", random_seed(), 2000)
+    assert outcomes.get("ran", 0) > 50, outcomes
+    assert outcomes.get("raised LimitError", 0) > 50, outcomes
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_mutated_files():
-    """In processes of their own with a memory limit, so that a crash or an allocation past the limit is seen."""
-    first = random.SystemRandom().randrange(10**9)
+@pytest.mark.parametrize("case", ["run_one", "call_one"])
+def test_a_hundred_thousand(case):
+    first = random_seed()
     for start in range(first, first + 100_000, 5_000):
-        print(f"seeds {start} to {start + 4999}")
-        script = f"import sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n" \
-                 f"import test_msbc_fuzz\ntest_msbc_fuzz.run_limited({start}, 5000)"
-        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=3000)
-        assert done.returncode == 0, f"seeds from {start}: {done.stdout[-500:]}{done.stderr[-3000:]}"
+        run_apart(case, start, 5_000)
 
 
-def run_limited(first: int, count: int) -> None:
-    """Run seeds in this process with its memory limited and its hangs reported; for a process of its own."""
-    import faulthandler
-    import resource
+# --- in processes of their own, so that a crash, a hang or an allocation past the limit is seen and named
 
+MEMORY = 3 << 30  # address space of such a process
+ONE_HANGS = 60  # seconds
+
+
+def random_seed() -> int:
+    """A first seed, different each time; `run_apart` prints it."""
+    return random.SystemRandom().randrange(10**9)
+
+
+def run_apart(case: str, first: int, count: int) -> dict[str, int]:
+    """How often each outcome occurred over the seeds of `run_one` or `call_one`, run in another process."""
+    print(f"{case}, seeds {first} to {first + count - 1}")
+    path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run([sys.executable, __file__, case, str(first), str(count)], capture_output=True, text=True,
+                          timeout=3000, env=os.environ | {"PYTHONPATH": path})
+    assert done.returncode == 0, f"{case}, seeds from {first}: {done.stdout[-500:]}{done.stderr[-3000:]}"
+    return json.loads(done.stdout)
+
+
+def run_here(case: str, first: int, count: int) -> dict[str, int]:
+    """`run_apart`'s half in the other process: memory limited, hangs reported, the failing seed printed."""
     faulthandler.enable()
     corpus()
-    size = 3 << 30
-    resource.setrlimit(resource.RLIMIT_AS, (size, size))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        outcomes: dict[str, int] = {}
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    warnings.simplefilter("ignore")
+    outcomes: dict[str, int] = {}
+    seed = first
+    try:
         for seed in range(first, first + count):
-            faulthandler.dump_traceback_later(60, exit=True)
-            try:
-                outcome = run_one(seed)
-            except BaseException:
-                print("seed", seed, flush=True)
-                raise
+            faulthandler.dump_traceback_later(ONE_HANGS, exit=True)
+            outcome = {"run_one": run_one, "call_one": call_one}[case](seed)
+            assert outcome != "raised MemoryError", "the limits let an allocation through that does not fit"
             outcomes[outcome] = outcomes.get(outcome, 0) + 1
-            if outcome == "raised MemoryError":
-                raise AssertionError(f"seed {seed}: the limits let an allocation through that does not fit")
-    print(sorted(outcomes.items(), key=lambda item: -item[1]))
+    except BaseException:
+        print(f"{case}({seed})", file=sys.stderr, flush=True)
+        raise
+    return outcomes
 
 
 if __name__ == "__main__":
-    run_limited(int(sys.argv[1]), int(sys.argv[2]))
+    print(json.dumps(run_here(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))))

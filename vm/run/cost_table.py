@@ -53,7 +53,7 @@ for _rule, _names in (
         np.real np.imag np.iscomplexobj np.isrealobj np.isscalar np.transpose np.swapaxes np.moveaxis np.rollaxis
         np.expand_dims np.squeeze np.broadcast_to np.broadcast_arrays np.atleast_1d np.atleast_2d np.atleast_3d np.flip
         np.fliplr np.flipud np.rot90 np.diagonal np.matrix_transpose np.permute_dims
-        np.lib.stride_tricks.sliding_window_view np.ndim np.shape np.size np.ix_ np.ndindex np.ndenumerate
+        np.lib.stride_tricks.sliding_window_view np.ndim np.shape np.size np.ix_ np.ndenumerate
         np.may_share_memory np.finfo np.iinfo arr.set_shape arr.transpose arr.swapaxes arr.squeeze arr.diagonal
         arr.item arr.view py.len py.enumerate py.zip py.reversed py.isinstance py.hasattr py.getattr py.list_append
         py.list_pop py.dict_items py.dict_keys py.dict_values py.is_integer op.not"""),
@@ -79,7 +79,7 @@ for _rule, _names in (
     (k.square_cost(1, 3), "np.eye np.tri"), (k.square_cost(-1, 1), "np.identity"), (k.diag_cost, "np.diag"),
     (k.diagflat_cost, "np.diagflat"), (k.triangle_cost, "np.tril np.triu"), (k.meshgrid_cost, "np.meshgrid"),
     (k.grid_cost, "np.mgrid np.ogrid np.r_ np.c_"),
-    (k.indices_cost, "np.indices"), (k.vander_cost, "np.vander"), (k.pad_cost, "np.pad"),
+    (k.indices_cost, "np.indices"), (k.ndindex_cost, "np.ndindex"), (k.vander_cost, "np.vander"), (k.pad_cost, "np.pad"),
     (k.repeat_cost, "np.repeat arr.repeat"), (k.tile_cost, "np.tile"), (k.resize_cost, "np.resize"),
     (k.window_cost, "np.hanning np.hamming np.blackman np.bartlett np.kaiser"),
     (k.triangle_indices_cost, "np.triu_indices np.tril_indices"), (k.diag_indices_cost, "np.diag_indices"),
@@ -126,13 +126,17 @@ UFUNC_METHODS: dict[str, Rule] = {
 }
 
 
+# Grids and concatenation by indexing: their containers hold slices, None and text
+_TAKES_SLICES = frozenset(("np.mgrid", "np.ogrid", "np.r_", "np.c_"))
+
+
 def kernel_cost(name: str, args: Sequence[Any]) -> Cost:
     """The estimate for a call of the kernel. Raises LimitError for what no limited run may do."""
     cost = _own_cost(name, args)
     if name.startswith(("np.", "arr.", "ops.")):
         lists = [value for value in args if isinstance(value, (range, *e.CONTAINERS))]
         if lists:  # they become arrays first
-            n = e.extent_of(lists).elements
+            n = e.extent_of(lists, numeric=name not in _TAKES_SLICES).elements
             return Cost(max(cost.size_bytes, n * 16), cost.work + n * 50)
     return cost
 

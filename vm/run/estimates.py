@@ -61,8 +61,13 @@ class Extent(NamedTuple):
     lists: list[tuple[int, ...]]
 
 
-def extent_of(values: Iterable[object]) -> Extent:
-    """Elements, widest item and shapes of operands and of what lies in their containers. Raises LimitError."""
+def extent_of(values: Iterable[object], numeric: bool = False) -> Extent:
+    """Elements, widest item and shapes of operands and of what lies in their containers. Raises LimitError.
+
+    `numeric`: NumPy will make arrays of the containers, so that items which are no numbers (None, text, slices) would make
+    arrays of objects. Those are refused like other object arrays: what NumPy's loops do with them has no bound, and
+    matmul's loses references when it fails.
+    """
     elements, item_bytes, nodes = 0, 4, 0
     shapes: list[tuple[int, ...]] = []
     lists: list[tuple[int, ...]] = []
@@ -90,9 +95,11 @@ def extent_of(values: Iterable[object]) -> Extent:
         elif isinstance(value, (range, np.flatiter)):
             elements += len(value)
             lists.append((len(value),))
-        elif isinstance(value, str):
+        elif isinstance(value, str) and not (numeric and depth):
             elements += len(value)
         else:
+            if numeric and depth and not isinstance(value, (np.number, np.bool_, int, float, complex)):
+                raise LimitError(f"a {type(value).__name__} in a container: an array of it holds objects")
             elements += 1
             if isinstance(value, (np.generic, complex, float)):
                 item_bytes = max(item_bytes, getattr(value, "itemsize", 8))
@@ -121,7 +128,7 @@ def elementwise(values: Sequence[object], factor: int = 4) -> Cost:
             break
     else:
         return FREE
-    extent = extent_of(values)
+    extent = extent_of(values, numeric=any(isinstance(value, (np.ndarray, np.generic)) for value in values))
     elements = max(extent.elements, broadcast_size(extent.shapes))
     if extent.lists:
         elements = max(elements, broadcast_size(extent.shapes + extent.lists))
@@ -182,7 +189,7 @@ def binary(name: str, a: Any, b: Any) -> Cost:
 # --- products
 
 def _product(batch: Sequence[Sequence[int]], rows: int, inner: int, columns: int, values: Sequence[object]) -> Cost:
-    extent = extent_of(values)
+    extent = extent_of(values, numeric=True)
     results = max(broadcast_size(batch), 0) * rows * columns
     kinds = {value.dtype.char for value in values if isinstance(value, np.ndarray)}
     # BLAS takes these; other dtypes go through plain loops

@@ -176,6 +176,15 @@ def indices_cost(args: Sequence[Any]) -> Cost:
     return Cost(n * item_size(_at(args, 1)), n)
 
 
+def ndindex_cost(args: Sequence[Any]) -> Cost:
+    """NumPy keeps every axis as a tuple of ints while it walks, even where another extent is 0."""
+    axes = args[0] if len(args) == 1 and isinstance(args[0], CONTAINERS) else args
+    if len(axes) == 1 and isinstance(axes[0], CONTAINERS):  # collected `*shape`
+        axes = axes[0]
+    n = sum([count_of(extent, 1) for extent in axes[:64]])
+    return Cost(n * 40, n * 32)
+
+
 def vander_cost(args: Sequence[Any]) -> Cost:
     extent = extent_of(args[:1])
     columns = _at(args, 1, None)
