@@ -55,7 +55,7 @@ for _rule, _names in (
         np.fliplr np.flipud np.rot90 np.diagonal np.matrix_transpose np.permute_dims
         np.lib.stride_tricks.sliding_window_view np.ndim np.shape np.size np.ix_ np.ndenumerate
         np.may_share_memory np.finfo np.iinfo arr.set_shape arr.transpose arr.swapaxes arr.squeeze arr.diagonal
-        arr.item arr.view py.len py.enumerate py.zip py.reversed py.isinstance py.hasattr py.getattr py.list_append
+        arr.item arr.view py.len py.enumerate py.reversed py.isinstance py.hasattr py.getattr py.list_append
         py.list_pop py.dict_items py.dict_keys py.dict_values py.is_integer op.not"""),
     # products
     (e.matmul, "np.matmul op.matmul"), (e.dot, "np.dot arr.dot"), (e.inner, "np.inner"), (e.outer, "np.outer np.kron"),
@@ -104,7 +104,8 @@ for _rule, _names in (
         py.min py.max py.abs py.any py.all py.int py.float py.bool py.complex py.dict_get py.dict_update py.raise
         py.assert         op.pos math.hypot math.fsum math.dist math.gcd"""),
     (k.sum_cost, "py.sum"), (k.listed_cost, "py.tuple py.list py.sorted py.list_extend py.list_insert py.list_reverse"),
-    (k.range_cost, "py.range"), (k.round_cost, "py.round"), (k.pow_cost, "py.pow"), (k.format_cost, "py.format"),
+    (k.range_cost, "py.range"), (k.round_cost, "py.round"), (k.zip_cost, "py.zip"),
+    (k.pow_cost, "py.pow"), (k.format_cost, "py.format"),
     (k.text_cost, "py.text"), (k.operator_cost("mod"), "py.divmod"),
     (k.factorial_cost, "math.factorial"), (k.binomial_cost, "math.comb math.perm"),
     (k.product_of_ints_cost, "math.prod math.lcm"),

@@ -528,6 +528,12 @@ def array_cost(args: Sequence[Any]) -> Cost:
     return Cost(n.elements * max(item_size(_at(args, 1)), n.item_bytes), n.elements * 50)
 
 
+def zip_cost(args: Sequence[Any]) -> Cost:
+    """The collected iterables are unpacked into a call, whatever collected them."""
+    n = len(args[0]) if isinstance(args[0], (range, *CONTAINERS)) else 1
+    return Cost(n * 40, n * 32)
+
+
 def range_cost(args: Sequence[Any]) -> Cost:
     check_int(max([bits_of(v) for v in args] or [0]))
     return Cost(64, 100)
