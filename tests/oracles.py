@@ -18,7 +18,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -71,12 +72,17 @@ def load(source: str, name: str = "f", mover: Callable[[Any], Any] | None = None
     scope: dict[str, Any] = {"__name__": label}
     if mover is not None:
         scope |= {"_moved": mover, "_product": partial(_moved_product, mover), "_floats": _floats}
-        tree = ast.fix_missing_locations(_Mover().visit(ast.parse(source)))
-        exec(compile(tree, filename, "exec"), scope)
+        exec(_moved_code(source, filename), scope)
         return scope[name]
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     exec(compile(source, filename, "exec"), scope)
     return scope[name]
+
+
+@lru_cache(maxsize=4)
+def _moved_code(source: str, filename: str) -> CodeType:
+    """The program with its inexact operations wrapped; compiled once for all moved runs."""
+    return compile(ast.fix_missing_locations(_Mover().visit(ast.parse(source))), filename, "exec")
 
 
 class _Mover(ast.NodeTransformer):
@@ -393,7 +399,8 @@ class Report:
     on_tape: int = 0                                          # calls of engine 'jit' that the tape ran
     prebuilt: int = 0                                         # calls of engine 'prebuilt' that a bundle's kernel ran
     misses: Counter[str] = field(default_factory=Counter)     # calls that it did not, by reason
-    fallbacks: Counter[str] = field(default_factory=Counter)  # calls of engine 'jit' that it did not, by reason
+    fallbacks: Counter[str] = field(default_factory=Counter)  # calls that it did not and that raise nothing, by reason
+    raising: int = 0                                          # calls of engine 'jit' that it did not and that raise
     examples: dict[str, tuple[int, str]] = field(default_factory=dict)  # reason -> (number of a program, the line)
     raised: Counter[str] = field(default_factory=Counter)     # reference outcomes by exception type
     loose: int = 0                                            # calls whose values say nothing
@@ -409,6 +416,7 @@ class Report:
         lines = [f"programs     {self.programs}", f"refused      {share(refused, self.programs)}"]
         lines += [f"  {kind:34s} {count}" for kind, count in self.refused.most_common(25)]
         lines += [f"calls        {dict(self.calls)}", f"on the tape  {share(self.on_tape, jit)} of engine jit"]
+        lines.append(f"interpreted  {self.raising} that raise, {share(sum(self.fallbacks.values()), jit)} others:")
         for reason, count in self.fallbacks.most_common(40):
             number, detail = self.examples.get(reason, (0, ""))
             lines.append(f"  {reason:20s} {count:6d}  program {number}: {detail[:90]}")
@@ -478,8 +486,11 @@ def _check_call(prebake: Any, function: Any, engine: str, args: Sequence[Any], e
         report.on_tape += 1
     elif engine == "jit":
         reason, detail = _reason(prebake, function, args)
-        report.fallbacks[reason] += 1
-        report.examples.setdefault(reason, (report.programs, detail))
+        if expected.outcome.error is None:
+            report.fallbacks[reason] += 1
+            report.examples.setdefault(reason, (report.programs, detail))
+        else:
+            report.raising += 1
         if reason.startswith("planning failed"):
             broken.append(detail)
     report.unbound += got.error is not expected.outcome.error is UnboundLocalError
