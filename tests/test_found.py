@@ -92,6 +92,7 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "dot with a number": ("return np.dot(y, 0.5), np.inner(y, 2)", [np.ones(3, np.float32)]),
     "nan_to_num of a number": ("return np.copysign(y, np.nan_to_num(0))", [np.ones(3, np.float32)]),
     "round of integers": ("return np.round(3), np.round(y, 1)", [np.array(2)]),
+    "invert the truth of a number": ("for i in range(y.shape[0]):\n        t = bool(i)\n    return ~t, y - ~bool(i - 20)", [Y]),
     "invert True": ("return ~(y.shape[0] > 2)", [Y]),
     "smallest of two types": ("return -min(np.float64(0.1), 1e-3)", [Y]),
     "square of bool": ("return y ** 2, np.outer(y, y) ** 2, np.power(y, 2)", [BOOL]),

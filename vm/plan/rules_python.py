@@ -244,6 +244,8 @@ def float_(t: Typer, x: Value = NONE) -> Value:
 @rule("py.bool")
 def bool_(t: Typer, x: Value = NONE) -> Value:
     side = t.truth(x)
+    if isinstance(side, Expr):  # an integer: a bool's register holds 0 or 1
+        side = compare("lt", 0, side) + compare("lt", side, 0)
     return python_bool(side) if isinstance(side, bool) else Num(side, "bool", "bool")
 
 
