@@ -20,10 +20,12 @@
 #define PB_TAPE_H
 #include "pb_nest.h"
 #include "pb_product.h"
+#include <time.h>
 
 typedef struct {
     const int32_t *bind, *run;
     int64_t n_regs;
+    int64_t *times; /* NULL, or three for each word of `run`: runs of the nest or product there, nanoseconds, least */
 } pb_tape;
 
 static int64_t pb_floor_div(int64_t a, int64_t b) { return pb_floordiv_i64(a, b); }
@@ -55,6 +57,17 @@ static const int32_t *pb_run_contract(const pb_frame *f, const int32_t *w) {
     return w + words;
 }
 
+static int64_t pb_clock(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+static void pb_note_time(int64_t *place, int64_t start) {
+    const int64_t elapsed = pb_clock() - start;
+    if (place[0]++ == 0 || elapsed < place[2]) place[2] = elapsed;
+    place[1] += elapsed;
+}
+
 /* Trips of range(start, stop, step); step != 0. */
 static int64_t pb_trips(int64_t start, int64_t stop, int64_t step) {
     if (step > 0) return start < stop ? (int64_t)(((uint64_t)stop - (uint64_t)start - 1) / (uint64_t)step) + 1 : 0;
@@ -63,7 +76,7 @@ static int64_t pb_trips(int64_t start, int64_t stop, int64_t step) {
 
 /* 0 at `exit`; a failed guard's number; PB_TAPE_TRAPPED with the frame's trap set. */
 enum { PB_TAPE_TRAPPED = -1 };
-static int pb_tape_loop(const int32_t *code, pb_frame *f) {
+static inline __attribute__((always_inline)) int pb_tape_walk(const int32_t *code, pb_frame *f, int64_t *times) {
     pb_reg *r = f->r;
     const int32_t *w = code;
 #define PB_INT(name, value)                                                                                             \
@@ -140,11 +153,19 @@ static int pb_tape_loop(const int32_t *code, pb_frame *f) {
             w = code + w[3];
             break;
         }
-        case PB_T_nest:
+        case PB_T_nest: {
+            int64_t start = times ? pb_clock() : 0;
             if (pb_nest_run(f, w + 1)) return PB_TAPE_TRAPPED;
+            if (times) pb_note_time(times + 3 * (w - code), start);
             w += 1 + w[1];
             break;
-        case PB_T_contract: w = pb_run_contract(f, w + 1); break;
+        }
+        case PB_T_contract: {
+            int64_t start = times ? pb_clock() : 0, *place = times + 3 * (w - code);
+            w = pb_run_contract(f, w + 1);
+            if (times) pb_note_time(place, start);
+            break;
+        }
         case PB_T_exit: return 0;
         default: return pb_trap(f, PB_TRAP_INTERPRET, -1), PB_TAPE_TRAPPED; /* no such instruction: a damaged tape */
         }
@@ -154,8 +175,16 @@ static int pb_tape_loop(const int32_t *code, pb_frame *f) {
 #undef PB_FLOAT_OP
 }
 
+static int pb_tape_loop(const int32_t *code, pb_frame *f) { return pb_tape_walk(code, f, NULL); }
+/* The same with times: a copy of the loop, so that the other one is as fast as it was. */
+static __attribute__((noinline)) int pb_tape_loop_timed(const int32_t *code, pb_frame *f, int64_t *times) {
+    return pb_tape_walk(code, f, times);
+}
+
 static int pb_tape_bind(const void *plan, pb_frame *frame) { return pb_tape_loop(((const pb_tape *)plan)->bind, frame); }
 static int pb_tape_run(const void *plan, pb_frame *frame) {
-    return pb_tape_loop(((const pb_tape *)plan)->run, frame) != 0;
+    const pb_tape *tape = plan;
+    if (__builtin_expect(tape->times != NULL, 0)) return pb_tape_loop_timed(tape->run, frame, tape->times) != 0;
+    return pb_tape_loop(tape->run, frame) != 0;
 }
 #endif

@@ -311,7 +311,12 @@ class FunctionState:
             dump(f"code of {self.function.name}", repr(code))
         rows = tuple([tuple([getattr(row, name) for name in _dispatch.ROW_FIELDS]) for row in plan.signature.rows])
         entry = _dispatch.Entry(rows, spec, self.settings["max_shapes"])
-        entry.use_tape(Tape(code), load_stencils().table)
+        tape = Tape(code, is_timed=wants_dump("times"))
+        if wants_dump("times"):
+            from .times import report_at_exit
+
+            report_at_exit(self.function.name, code, tape)
+        entry.use_tape(tape, load_stencils().table)
         entry.sample = {str(name): value for name, value in plan.sample.items()}
         entry.note = plan
         return entry

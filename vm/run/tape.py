@@ -56,10 +56,12 @@ class Tape:
     The addresses are valid as long as the Tape lives.
     """
 
-    __slots__ = ("_plan", "_words", "bind_address", "image", "n_regs", "plan_address", "run_address")
+    __slots__ = ("_places", "_plan", "_times", "_words", "bind_address", "image", "n_regs", "plan_address", "run_address")
 
-    def __init__(self, code: Code, level: str | None = None) -> None:
+    def __init__(self, code: Code, level: str | None = None, is_timed: bool = False) -> None:
         """Encode `code` for the host's stencil library, or for that of CPU level `level` ("v3").
+
+        is_timed: every run adds to the times of its steps (`step_times`).
 
         Raises PlanRefused for what the library has no stencil for (uint64), ImportError when there is no library.
         """
@@ -67,6 +69,7 @@ class Tape:
         encoder = _Encoder(code)
         try:
             bind = encoder.encode(code.bind)
+            encoder.places.clear()
             body = encoder.encode(code.body)
         except KeyError as error:
             raise PlanRefused(f"no stencil: {error.args[0]}", kind="no-stencil") from None
@@ -74,7 +77,10 @@ class Tape:
         start = self._words.buffer_info()[0]
         self.image = _image(code, encoder.n_regs)
         self.n_regs = encoder.n_regs
-        self._plan = array("Q", [start, start + len(bind) * self._words.itemsize, self.n_regs])
+        self._places = encoder.places
+        self._times = array("q", bytes(24 * len(body))) if is_timed else None
+        times = self._times.buffer_info()[0] if self._times is not None else 0
+        self._plan = array("Q", [start, start + len(bind) * self._words.itemsize, self.n_regs, times])
         self.plan_address = self._plan.buffer_info()[0]
         self.bind_address: int = library.bind_address
         self.run_address: int = library.run_address
@@ -83,6 +89,13 @@ class Tape:
     def size_bytes(self) -> int:
         """Memory of words and image."""
         return len(self._words) * self._words.itemsize + len(self.image)
+
+    def step_times(self) -> list[tuple[Instr, int, int, int]]:
+        """Each nest and product in program order: how often it ran so far, nanoseconds in all, and of its fastest run."""
+        times = self._times
+        if times is None:
+            return []
+        return [(instr, times[3 * at], times[3 * at + 1], times[3 * at + 2]) for at, instr in self._places]
 
 
 def _image(code: Code, n_regs: int) -> bytes:
@@ -106,6 +119,7 @@ class _Encoder:
         self.n_regs = len(code.types)
         self.outputs = code.outputs
         self.words: list[int] = []
+        self.places: list[tuple[int, Instr]] = []  # of nests and products: the word where they begin
         self.guards = 0
         # of the loops around: the word that `continue` jumps to is patched into these places, likewise `break`
         self.continues: list[list[int]] = []
@@ -234,9 +248,11 @@ class _Encoder:
     # --- work ---------------------------------------------------------------------------------------------------------
 
     def _nest(self, x: NestCode) -> None:
+        self.places.append((len(self.words), x))
         encode_nest(x, self.words)
 
     def _contract(self, x: ContractCode) -> None:
+        self.places.append((len(self.words), x))
         out = [_PRODUCT_DTYPES[x.dtype], len(x.batch), _ACTS[x.act], x.pack, x.m, x.n, x.k, *x.batch]
         for ref in (x.a, x.b, x.out):
             out += (ref.base, ref.offset, *ref.strides)
