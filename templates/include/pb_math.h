@@ -6,86 +6,86 @@
  * Source: coefficients of f32 exp and log from Cephes (S. Moshier), of f64 log from fdlibm (Sun Microsystems).
  */
 
-/* 2**n for n in [-126, 127] ([-1022, 1023]), given n + MAGIC: the sum's low mantissa bits hold n. */
+/* x + MAGIC is rounded to an integer, which its low mantissa bits hold. */
 #define PB_MAGIC_f32 12582912.0f           /* 1.5 * 2**23 */
 #define PB_MAGIC_f64 6755399441055744.0    /* 1.5 * 2**52 */
-PB_INLINE pb_f32 pb_scale_f32(pb_f32 shifted) { return pb_from_bits_f32((pb_bits_f32(shifted) + 127) << 23); }
-PB_INLINE pb_f64 pb_scale_f64(pb_f64 shifted) { return pb_from_bits_f64((pb_bits_f64(shifted) + 1023) << 52); }
 
 /* exp(r) - 1 for |r| <= ln(2) / 2 */
-PB_INLINE pb_f32 pb_expm1_core_f32(pb_f32 r) {
-    pb_f32 p = 1.9875691500e-4f;
-    p = PB_FMA_f32(p, r, 1.3981999507e-3f);
-    p = PB_FMA_f32(p, r, 8.3334519073e-3f);
-    p = PB_FMA_f32(p, r, 4.1665795894e-2f);
-    p = PB_FMA_f32(p, r, 1.6666665459e-1f);
-    p = PB_FMA_f32(p, r, 5.0000001201e-1f);
-    return PB_FMA_f32(p, r * r, r);
+PB_INLINE pb_f32 pb_expm1_core_f32(pb_f32 r) { /* pairs of terms: a shorter chain than Horner's */
+    pb_f32 r2 = r * r;
+    pb_f32 high = PB_FMA_f32(1.9875691500e-4f, r, 1.3981999507e-3f);
+    pb_f32 mid = PB_FMA_f32(8.3334519073e-3f, r, 4.1665795894e-2f);
+    pb_f32 low = PB_FMA_f32(1.6666665459e-1f, r, 5.0000001201e-1f);
+    return PB_FMA_f32(PB_FMA_f32(PB_FMA_f32(high, r2, mid), r2, low), r2, r);
 }
 
 PB_INLINE pb_f64 pb_expm1_core_f64(pb_f64 r) { /* Taylor to r**13: the rest is below 4e-18 */
-    pb_f64 p = 1.6059043836821613e-10;
-    p = PB_FMA_f64(p, r, 2.08767569878681e-09);
-    p = PB_FMA_f64(p, r, 2.505210838544172e-08);
-    p = PB_FMA_f64(p, r, 2.755731922398589e-07);
-    p = PB_FMA_f64(p, r, 2.7557319223985893e-06);
-    p = PB_FMA_f64(p, r, 2.48015873015873e-05);
-    p = PB_FMA_f64(p, r, 0.0001984126984126984);
-    p = PB_FMA_f64(p, r, 0.001388888888888889);
-    p = PB_FMA_f64(p, r, 0.008333333333333333);
-    p = PB_FMA_f64(p, r, 0.041666666666666664);
-    p = PB_FMA_f64(p, r, 0.16666666666666666);
-    p = PB_FMA_f64(p, r, 0.5);
-    return PB_FMA_f64(p, r * r, r);
+    pb_f64 r2 = r * r, r4 = r2 * r2;
+    pb_f64 a = PB_FMA_f64(1.6059043836821613e-10, r, 2.08767569878681e-09);
+    pb_f64 b = PB_FMA_f64(2.505210838544172e-08, r, 2.755731922398589e-07);
+    pb_f64 c = PB_FMA_f64(2.7557319223985893e-06, r, 2.48015873015873e-05);
+    pb_f64 d = PB_FMA_f64(0.0001984126984126984, r, 0.001388888888888889);
+    pb_f64 e = PB_FMA_f64(0.008333333333333333, r, 0.041666666666666664);
+    pb_f64 f = PB_FMA_f64(0.16666666666666666, r, 0.5);
+    pb_f64 ab = PB_FMA_f64(a, r2, b), cd = PB_FMA_f64(c, r2, d), ef = PB_FMA_f64(e, r2, f);
+    return PB_FMA_f64(PB_FMA_f64(PB_FMA_f64(ab, r4, cd), r4, ef), r2, r);
 }
 
-/* p * 2**n in two steps, so that results may be subnormal; NaN stays, since it is multiplied. Outside [lo, hi] the factors are
- * nonsense: the answer is put in afterwards, off the critical path. */
-#define PB_TWICE(T, p, n, x, lo, hi)                                                                                    \
-    pb_##T half = (n) * (pb_##T)0.5 + PB_MAGIC_##T, rest = (n) - (half - PB_MAGIC_##T);                                 \
-    pb_##T y = (p) * pb_scale_##T(half) * pb_scale_##T(rest + PB_MAGIC_##T);                                            \
+/* 2**n for n in [-126, 127] ([-1022, 1023]), given n + BIASED: the low mantissa bits hold n plus the exponent's bias. */
+#define PB_BIASED_f32 (PB_MAGIC_f32 + 127.0f)
+#define PB_BIASED_f64 (PB_MAGIC_f64 + 1023.0)
+PB_INLINE pb_f32 pb_scale_f32(pb_f32 shifted) { return pb_from_bits_f32(pb_bits_f32(shifted) << 23); }
+PB_INLINE pb_f64 pb_scale_f64(pb_f64 shifted) { return pb_from_bits_f64(pb_bits_f64(shifted) << 52); }
+
+/* The same with twice the bias, for n that leave the exponents' range. */
+#define PB_WIDE_f32 (PB_MAGIC_f32 + 254.0f)
+#define PB_WIDE_f64 (PB_MAGIC_f64 + 2046.0)
+
+/* p * 2**n, given n + WIDE, by two factors, so that results may be subnormal; NaN stays, since it is multiplied. For x outside
+ * [lo, hi] the factors are nonsense: the answer is put in afterwards, off the critical path. */
+#define PB_SCALED(T, bits, p, shifted, x, lo, hi)                                                                       \
+    uint##bits##_t whole = pb_bits_##T(shifted), half = whole >> 1;                                                     \
+    pb_##T y = (p) * pb_from_bits_##T(half << PB_MANTISSA_##T) * pb_from_bits_##T((whole - half) << PB_MANTISSA_##T);   \
     y = (x) > (hi) ? PB_INF_##T : y;                                                                                    \
     return (x) < (lo) ? 0 : y
+#define PB_MANTISSA_f32 23
+#define PB_MANTISSA_f64 52
 
 /* x into [lo, hi], NaN kept */
 #define PB_CLAMP(x, lo, hi) ((x) < (lo) ? (lo) : (x) > (hi) ? (hi) : (x))
 
 PB_INLINE pb_f32 pb_exp_f32(pb_f32 x) {
-    pb_f32 n = PB_FMA_f32(x, 1.44269504f, PB_MAGIC_f32) - PB_MAGIC_f32;
-    pb_f32 r = PB_FMA_f32(n, -0.693359375f, x);
-    r = PB_FMA_f32(n, 2.12194440e-4f, r);
-    PB_TWICE(f32, 1.0f + pb_expm1_core_f32(r), n, x, -105.0f, 89.0f);
+    pb_f32 shifted = PB_FMA_f32(x, 1.44269504f, PB_WIDE_f32), n = shifted - PB_WIDE_f32;
+    pb_f32 r = PB_FMA_f32(n, 2.12194440e-4f, PB_FMA_f32(n, -0.693359375f, x));
+    PB_SCALED(f32, 32, 1.0f + pb_expm1_core_f32(r), shifted, x, -105.0f, 89.0f);
 }
 
 PB_INLINE pb_f64 pb_exp_f64(pb_f64 x) {
-    pb_f64 n = PB_FMA_f64(x, 1.4426950408889634, PB_MAGIC_f64) - PB_MAGIC_f64;
-    pb_f64 r = PB_FMA_f64(n, -6.93147180369123816490e-01, x);
-    r = PB_FMA_f64(n, -1.90821492927058770002e-10, r);
-    PB_TWICE(f64, 1.0 + pb_expm1_core_f64(r), n, x, -746.0, 710.0);
+    pb_f64 shifted = PB_FMA_f64(x, 1.4426950408889634, PB_WIDE_f64), n = shifted - PB_WIDE_f64;
+    pb_f64 r = PB_FMA_f64(n, -1.90821492927058770002e-10, PB_FMA_f64(n, -6.93147180369123816490e-01, x));
+    PB_SCALED(f64, 64, 1.0 + pb_expm1_core_f64(r), shifted, x, -746.0, 710.0);
 }
 
 PB_INLINE pb_f32 pb_exp2_f32(pb_f32 x) {
-    pb_f32 n = (x + PB_MAGIC_f32) - PB_MAGIC_f32, f = x - n;
-    pb_f32 r = f * 0.693147182f;
-    PB_TWICE(f32, 1.0f + pb_expm1_core_f32(r), n, x, -151.0f, 129.0f);
+    pb_f32 shifted = x + PB_WIDE_f32, r = (x - (shifted - PB_WIDE_f32)) * 0.693147182f;
+    PB_SCALED(f32, 32, 1.0f + pb_expm1_core_f32(r), shifted, x, -151.0f, 129.0f);
 }
 
 PB_INLINE pb_f64 pb_exp2_f64(pb_f64 x) {
-    pb_f64 n = (x + PB_MAGIC_f64) - PB_MAGIC_f64, f = x - n;
-    pb_f64 r = f * 0.6931471805599453;
-    PB_TWICE(f64, 1.0 + pb_expm1_core_f64(r), n, x, -1076.0, 1025.0);
+    pb_f64 shifted = x + PB_WIDE_f64, r = (x - (shifted - PB_WIDE_f64)) * 0.6931471805599453;
+    PB_SCALED(f64, 64, 1.0 + pb_expm1_core_f64(r), shifted, x, -1076.0, 1025.0);
 }
 
 /* expm1 where exp does not overflow in one step: x in [-40, 80] (f64 [-40, 700]) */
 PB_INLINE pb_f32 pb_expm1_mid_f32(pb_f32 x) {
-    pb_f32 shifted = PB_FMA_f32(x, 1.44269504f, PB_MAGIC_f32), n = shifted - PB_MAGIC_f32;
+    pb_f32 shifted = PB_FMA_f32(x, 1.44269504f, PB_BIASED_f32), n = shifted - PB_BIASED_f32;
     pb_f32 r = PB_FMA_f32(n, -0.693359375f, x), s = pb_scale_f32(shifted);
     r = PB_FMA_f32(n, 2.12194440e-4f, r);
     return PB_FMA_f32(s, pb_expm1_core_f32(r), s - 1.0f);
 }
 
 PB_INLINE pb_f64 pb_expm1_mid_f64(pb_f64 x) {
-    pb_f64 shifted = PB_FMA_f64(x, 1.4426950408889634, PB_MAGIC_f64), n = shifted - PB_MAGIC_f64;
+    pb_f64 shifted = PB_FMA_f64(x, 1.4426950408889634, PB_BIASED_f64), n = shifted - PB_BIASED_f64;
     pb_f64 r = PB_FMA_f64(n, -6.93147180369123816490e-01, x), s = pb_scale_f64(shifted);
     r = PB_FMA_f64(n, -1.90821492927058770002e-10, r);
     return PB_FMA_f64(s, pb_expm1_core_f64(r), s - 1.0);
