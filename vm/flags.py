@@ -9,7 +9,8 @@ FLAGS: dict[str, tuple[str, str]] = {
     "PREBAKE_ENGINE": ("auto", "engine of every call: auto, prebuilt, jit, interpreter, python"),
     "PREBAKE_BUNDLES": ("on", "off: no bundle is looked for or used (the rollback switch)"),
     "PREBAKE_LOG": ("", "1: one line on stderr for each compile, fallback and bundle; a path: append there instead"),
-    "PREBAKE_DUMP": ("", "comma-separated: bytecode, plan, code, cython, printed on stderr when they are made; times of the JIT's steps, at exit"),
+    "PREBAKE_DUMP": ("", "comma-separated: bytecode, plan, code, cython, printed on stderr when they are made; "
+                         "times of the JIT's steps, printed at exit"),
     "PREBAKE_PROFILE": ("", "path: record shapes from the start of the process, merge them into this file at exit"),
     "PREBAKE_PROFILE_INTERVAL": ("10", "seconds between two writes of a process's own shard"),
     "PREBAKE_CPU": ("", "use kernels of this CPU level at most: x86-64-v2, x86-64-v3, x86-64-v4, generic"),
