@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -20,6 +21,7 @@ from .steps import (
     Nest,
     NestOut,
     ScalarReg,
+    SetStep,
     Step,
     StoreStep,
     TrapStep,
@@ -72,6 +74,15 @@ class Emitting(State):
         view = value.view
         self.emit(LoadStep(reg, View(view.buffer, view.dtype, (), (), view.offset)))
         return Num(reg.expr if reg.expr is not None else reg, value.dtype)
+
+    def bounded(self, value: Num, low: Expr, high: Expr) -> Num:
+        """An integer scalar that is known to lie between two bounds."""
+        if not isinstance(value.operand, Expr) or value.operand.value is not None:
+            return value
+        reg = ScalarReg("i64", "bounded")
+        reg.expr = self.facts.new_register("bounded", low, high)
+        self.emit(SetStep(reg, value.operand))
+        return replace(value, operand=reg.expr)
 
     def write_view(self, target: Arr, value: Value, mask: Arr | None = None) -> None:
         """target[...] = value, with the right side complete before the first store."""

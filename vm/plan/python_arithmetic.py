@@ -10,7 +10,7 @@ from typing import Any
 from .extents import Expr, compare, const, floordiv, mod
 from .facts import equality
 from .planner_errors import PlanRefused
-from .steps import Literal, Operand
+from .steps import Literal, Operand, ScalarReg, SetStep
 from .typer_state import NeedUnroll
 from .values import Num, python_bool, python_float, python_int
 
@@ -21,6 +21,7 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
 }
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_SMALL = 2**31 - 1
 _SCALAR = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
@@ -42,10 +43,31 @@ def python_binary(t: Any, op: str, a: Num, b: Num) -> Num:
             raise PlanRefused(f"{type(error).__name__}: {error}", kind="python-error") from None
     a, b = _as_int(t, a), _as_int(t, b)
     if a.python == "int" and b.python == "int":
-        result = _int_binary(t, op, t.int_expr(a), t.int_expr(b))
+        x, y = t.int_expr(a), t.int_expr(b)
+        try:
+            result = _int_binary(t, op, x, y)
+        except PlanRefused as refused:
+            if refused.kind != "big-int":
+                raise
+            small = _small(t, x), _small(t, y)
+            if small == (x, y):
+                raise
+            result = _int_binary(t, op, *small)
         if result is not None:
             return result
     return _float_binary(t, op, a, b)
+
+
+def _small(t: Any, expr: Expr) -> Expr:
+    """An integer of which nothing is known in a register of known bounds: outside them the interpreter takes over."""
+    lo, hi = expr.bounds()
+    if expr.is_entry or (lo >= -_SMALL and hi <= _SMALL):
+        return expr
+    t.trap("INTERPRET", compare("lt", expr, -_SMALL) + compare("lt", _SMALL, expr))
+    reg = ScalarReg("i64", "small")
+    reg.expr = t.facts.new_register("small", -_SMALL, _SMALL)
+    t.emit(SetStep(reg, expr))
+    return reg.expr
 
 
 def _constant(value: Num) -> Any:

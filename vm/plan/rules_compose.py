@@ -12,7 +12,7 @@ from .planner_errors import PlanRefused
 from .rules_create import indexed, join
 from .rules_elementwise import as_array, as_numpy, cast_to, check_weak, elementwise, given, ufunc
 from .rules_index import store
-from .rules_python import bool_
+from .rules_python import bool_, float_
 from .rules_reduce import divide_by, reduced_axes
 from .rules_view import expand_dims, flip, main_diagonal, permute, ravel
 from .steps import Nest, NestOut, View
@@ -159,21 +159,20 @@ def float_power(t: Typer, x1: Value, x2: Value, *rest: Value) -> Value:
 
 @rule("np.isclose")
 def isclose(t: Typer, a: Value, b: Value, rtol: Value = NONE, atol: Value = NONE, equal_nan: Value = NONE) -> Value:
+    parts = [a if isinstance(a, Num) else as_array(t, a), b if isinstance(b, Num) else as_array(t, b)]
+    if parts[1].dtype[0] in "iub":  # NumPy compares with a float of the second operand
+        is_python = isinstance(parts[1], Num) and parts[1].python
+        parts[1] = float_(t, parts[1]) if is_python else ufunc(t, "multiply", [parts[1], python_float(1.0)])
+    x, y = parts
+    r, least = rtol if given(rtol) else python_float(1e-5), atol if given(atol) else python_float(1e-8)
+    size = RULES["py.abs"]
+    allowed = RULES["op.add"](t, least, RULES["op.mul"](t, r, size(t, y)))
+    near = ufunc(t, "less_equal", [size(t, RULES["op.sub"](t, x, y)), allowed])
+    near = ufunc(t, "bitwise_and", [near, ufunc(t, "isfinite", [y])])
+    near = ufunc(t, "bitwise_or", [near, ufunc(t, "equal", [x, y])])
     if given(equal_nan) and t.is_true(equal_nan):
-        raise PlanRefused("np.isclose with equal_nan=True", kind="kernel:np.isclose")
-    for v in (a, b):
-        if not isinstance(v, (Arr, Num)) or (isinstance(v, Num) and v.python and v.python != "float"):
-            raise PlanRefused("np.isclose of these operands", kind="kernel:np.isclose")
-    tolerances: list[Value] = [rtol if given(rtol) else python_float(1e-5), atol if given(atol) else python_float(1e-8)]
-
-    def expression(body: Any, s: list[Any]) -> Any:
-        x, y, r, least = (body.cast(v, "f64") for v in s)
-        near = body.op("le", "f64", body.op("abs", "f64", body.op("sub", "f64", x, y)), body.op(
-            "add", "f64", least, body.op("mul", "f64", r, body.op("abs", "f64", y))))
-        return body.op("or", "bool", body.op("and", "bool", near, body.op("isfinite", "f64", y)), body.op("eq", "f64", x, y))
-    if any(isinstance(v, (Arr, Num)) and v.dtype == "f32" and not (isinstance(v, Num) and v.python) for v in (a, b)):
-        raise PlanRefused("np.isclose in float32", kind="kernel:np.isclose")
-    return elementwise(t, [a, b, *tolerances], "bool", expression)
+        near = ufunc(t, "bitwise_or", [near, ufunc(t, "bitwise_and", [ufunc(t, "isnan", [x]), ufunc(t, "isnan", [y])])])
+    return near
 
 
 @rule("np.allclose")

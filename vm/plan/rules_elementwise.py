@@ -36,6 +36,7 @@ DIRECT = {
 # on bool operands these loops are logic
 _ON_BOOL = {"add": "or", "multiply": "and", "absolute": "mov", "positive": "mov", "invert": "not", "square": "and"}
 _LOGICAL = ("logical_not", "logical_and", "logical_or", "logical_xor")
+_CLASSES = frozenset(("isfinite", "isnan", "isinf"))  # of which integers know the answer
 _INTEGER_ROUNDING = ("floor", "ceil", "trunc", "rint")
 _COMPARING = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _PYTHON_TYPES = {"int": int, "float": float}
@@ -219,6 +220,8 @@ def ufunc_expression(name: str, dtypes: tuple[str, ...], operands: list[Value]) 
             if name == "square":
                 return body.op("and", "bool", slots[0], slots[0])
             return body.op(_ON_BOOL[name], "bool", *slots)
+        if native[0] != "f" and name in _CLASSES:
+            return body.op("eq" if name == "isfinite" else "ne", native, slots[0], slots[0])
         if native in ("i32", "i64") and name in _INTEGER_ROUNDING:
             return slots[0]
         op = DIRECT[name]

@@ -11,6 +11,7 @@ from .planner_errors import PlanRefused
 from .rules_elementwise import given, ufunc
 from .steps import Literal, ScalarReg
 from .typed import NONE, Typer, rule
+from .typer_state import NeedUnroll
 from .values import COMPUTE, Arr, Lazy, Map, Num, Range, Seq, Static, Value, python_bool, python_int
 
 
@@ -71,6 +72,8 @@ def list_(t: Typer, iterable: Value = NONE) -> Value:
 def _changes(t: Typer, seq: Value) -> Seq:
     if not isinstance(seq, Seq) or seq.kind != "list" or seq.row >= 0:
         raise PlanRefused("a list of the caller is changed", kind="list-store")
+    if t.loops and not t.loops[-1].static:
+        raise NeedUnroll  # a list has as many items as the trips of a loop that is unrolled
     if t.depth:
         raise PlanRefused("a list is changed inside a run-time region", kind="list-store")
     return seq

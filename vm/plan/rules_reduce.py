@@ -98,10 +98,12 @@ def _without_taking_out(t: Typer, a: Arr, axes: tuple[int, ...]) -> tuple[Arr, t
     return dense, (*range(n), *(i + n - 1 for i in axes if i)), mask
 
 
-def reduced_axes(t: Typer, a: Arr, axis: Value) -> tuple[int, ...]:
-    """The axes that an `axis=` argument names; None: all."""
+def reduced_axes(t: Typer, a: Arr, axis: Value, *, has_ufunc: bool = False) -> tuple[int, ...]:
+    """The axes that an `axis=` argument names; None: all. has_ufunc: axis 0 of an array without axes is none of them."""
     if not given(axis):
         return tuple(range(a.ndim))
+    if has_ufunc and not a.ndim and isinstance(axis, Num) and t.known_int(axis) in (0, -1):
+        return ()
     axes = axes_of(t, axis, a.ndim)
     if len(set(axes)) != len(axes):
         raise PlanRefused("a repeated axis", kind="axis-error")
@@ -160,7 +162,7 @@ def _sum_like(kind: str, name: str) -> None:
                   keepdims: Value = NONE, initial: Value = NONE, where: Value = NONE) -> Value:
         arr = as_array(t, a)
         memory = _sum_dtype(t, arr, dtype)
-        axes = reduced_axes(t, arr, axis)
+        axes = reduced_axes(t, arr, axis, has_ufunc=True)
         arr = _masked(t, arr, where, _NEUTRAL[kind], memory)
         value = reduce_nest(t, arr, axes, kind, memory, _flag(t, keepdims))
         if given(initial):
@@ -196,7 +198,7 @@ def _extreme(kind: str, *names: str) -> None:
     def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE,
                   initial: Value = NONE, where: Value = NONE) -> Value:
         arr = as_array(t, a)
-        axes = reduced_axes(t, arr, axis)
+        axes = reduced_axes(t, arr, axis, has_ufunc=True)
         if given(where) and not (isinstance(where, Num) and where.is_constant and where.constant):
             if not isinstance(initial, Num) or not initial.is_constant:
                 raise PlanRefused(f"{kind} with where= needs initial=", kind=f"reduce-option:{kind}")
@@ -221,7 +223,7 @@ def _logical(kind: str) -> None:
     def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE,
                   where: Value = NONE) -> Value:
         arr = as_array(t, a)
-        axes = reduced_axes(t, arr, axis)
+        axes = reduced_axes(t, arr, axis, has_ufunc=True)
         if given(where) and not (isinstance(where, Num) and where.is_constant and where.constant):
             arr = _masked(t, arr, where, _NEUTRAL[kind], arr.dtype)
         return _into(t, reduce_nest(t, arr, axes, kind, "bool", _flag(t, keepdims), truth), out)
@@ -236,6 +238,8 @@ def _position(kind: str) -> None:
     def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE) -> Value:
         from .rules_view import ravel
         arr = as_array(t, a)
+        if not arr.ndim and given(axis) and t.known_int(axis) in (0, -1) and not _flag(t, keepdims):
+            axis = NONE
         if not given(axis):
             if _flag(t, keepdims):
                 raise PlanRefused(f"{kind} over all axes with keepdims", kind=f"reduce-option:{kind}")
@@ -245,7 +249,10 @@ def _position(kind: str) -> None:
         else:
             axes = (t.axis_of(axis, arr.ndim),)
         require_elements(t, arr, axes)
-        return _into(t, reduce_nest(t, arr, axes, kind, "i64", _flag(t, keepdims)), out)
+        value = reduce_nest(t, arr, axes, kind, "i64", _flag(t, keepdims))
+        if isinstance(value, Num):
+            value = t.bounded(value, const(0), arr.shape[axes[0]] - 1)
+        return _into(t, value, out)
     rule(f"np.{kind}", f"arr.{kind}")(reduction)
 
 

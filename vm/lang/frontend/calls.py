@@ -139,6 +139,9 @@ class Calls(Expressions):
                 return self.static_value(node, found, dst)
             self.refuse("unknown-function", node, f"{ast.unparse(node.func)} of a value that is known only at run time",
                         "take the dtype from an array (x.dtype), or name it in the source")
+        if target is np.ndarray and 1 <= len(node.args) + len(node.keywords) <= 2 \
+                and all(k.arg in ("shape", "dtype") for k in node.keywords):
+            return self._allocate(node, BY_NAME["np.empty"], dst)
         if issubclass(target, BaseException):
             self.refuse("raise", node)
         if getattr(builtins, target.__name__, None) is target:

@@ -31,6 +31,14 @@ _REFUSED: dict[str, str] = {
 }
 
 
+def _breaks(node: ast.AST) -> bool:
+    """Whether a loop's own body leaves it with `break`."""
+    def found(body: Sequence[ast.stmt]) -> bool:
+        return any(isinstance(s, ast.Break) or (isinstance(s, (ast.If, ast.With)) and (
+            found(s.body) or found(getattr(s, "orelse", [])))) for s in body)
+    return found(getattr(node, "body", None) or []) if isinstance(node, ast.For) else False
+
+
 class Statements(Inlining):
     """Compiles statements."""
 
@@ -280,23 +288,76 @@ class Statements(Inlining):
     def for_loop(self, iterable: ast.expr, target: ast.expr, body: Callable[[], None], node: ast.AST,
                  own_scope: dict[str, int] | None = None, rebound: Mapping[str, int] | None = None) -> None:
         """Compile `for target in iterable`. own_scope: where shadowed registers are kept (comprehensions)."""
+        if isinstance(target, ast.Tuple) and self._is_ndindex(iterable, target) and not _breaks(node):
+            self._ndindex_loops(iterable, target, body, node, own_scope)  # type: ignore[arg-type]
+            return
         head_op, operands = self._iteration(iterable, rebound or {})
         if own_scope is not None:
             self._shadow(target, own_scope)
-        before = self.assigned
         variable = self.local(target) if isinstance(target, ast.Name) else self.new_register()
-        head = self.emit(node, head_op, variable, *operands, 0)
-        self.assigned |= 1 << variable
-        loop = Loop()
 
         def inside() -> None:
             if not isinstance(target, ast.Name):
                 self.store(target, variable, target)
             body()
 
-        self._loop_body(head, loop, inside, node)
+        self._loop_over(head_op, operands, variable, inside, node)
+
+    def _loop_over(self, head_op: int, operands: list[int], variable: int, body: Callable[[], None], node: ast.AST) -> None:
+        """A loop whose head assigns a register."""
+        before = self.assigned
+        head = self.emit(node, head_op, variable, *operands, 0)
+        self.assigned |= 1 << variable
+        loop = Loop()
+        self._loop_body(head, loop, body, node)
         self.assigned = before
         self._after_loop(node, loop)
+
+    def _is_ndindex(self, iterable: ast.expr, target: ast.Tuple) -> bool:
+        """`np.ndindex(...)` whose number of extents is that of the names they go to."""
+        if not isinstance(iterable, ast.Call) or iterable.keywords or self.static(iterable.func) is not np.ndindex:
+            return False
+        args, names = iterable.args, len(target.elts)
+        starred = any(isinstance(a, ast.Starred) for a in args) or any(isinstance(e, ast.Starred) for e in target.elts)
+        if len(args) == 1 and names > 1:  # a shape
+            return not isinstance(args[0], ast.Starred) or isinstance(args[0].value, ast.Attribute)
+        return len(args) == names > 1 and not starred
+
+    def _ndindex_loops(self, iterable: ast.Call, target: ast.Tuple, body: Callable[[], None], node: ast.AST,
+                       own_scope: dict[str, int] | None) -> None:
+        """Nested loops over the extents; the names get their values where the body begins."""
+        count = len(target.elts)
+        if len(iterable.args) == count:
+            extents = [self.value(a, codes.MOVE, -1, self.expr(a)) for a in iterable.args]
+            for extent in extents:
+                at = self.emit(iterable, codes.IF_TENSOR_GT, self.const(iterable, 0), extent, 0)
+                before = self.assigned
+                text = self.const(iterable, "negative dimensions are not allowed")
+                error = self.kernel(iterable, BY_NAME["py.raise"].id, [self.const(iterable, "ValueError"), text])
+                self.emit(iterable, codes.RETURN, error)
+                self.patch(at)
+                self.assigned = before
+        else:
+            shape = iterable.args[0].value if isinstance(iterable.args[0], ast.Starred) else iterable.args[0]
+            extents = [self.new_register() for _ in range(count)]
+            self.emit(iterable, codes.UNPACK, self.expr(shape), count, *extents)
+            for register in extents:
+                self.assigned |= 1 << register
+        if own_scope is not None:
+            self._shadow(target, own_scope)
+        operands = [[self.const(iterable, 0), extent, self.const(iterable, 1)] for extent in extents]
+        indices: list[int] = []
+
+        def level() -> None:
+            if len(indices) == count:
+                for item, index in zip(target.elts, indices, strict=True):
+                    self.store(item, index, target)
+                body()
+                return
+            indices.append(self.new_register())
+            self._loop_over(codes.LOOP_RANGE, operands[len(indices) - 1], indices[-1], level, node)
+
+        level()
 
     def _iteration(self, iterable: ast.expr, rebound: Mapping[str, int]) -> tuple[int, list[int]]:
         """(opcode, operands between variable and exit) of a for loop's head; what the body rebinds is copied."""
