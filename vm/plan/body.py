@@ -13,6 +13,7 @@ from .steps import Literal, NestInput, NestOp, Operand, ScalarOpStep, ScalarReg,
 from .values import COMPUTE
 
 Slot: TypeAlias = Any  # an int in a nest, an Operand on registers
+_Gather: TypeAlias = "tuple[View, tuple[tuple[Slot, Expr, Expr], ...], int]"
 
 _WRAP_BITS = {"i8": 24, "i16": 16}
 _WRAP_MASK = {"u8": 0xFF, "u16": 0xFFFF, "u32": 0xFFFFFFFF}
@@ -53,94 +54,98 @@ def truth(body: Body, slot: Slot) -> Slot:
 
 
 class NestBody:
-    """Builds the inputs and the DAG of a nest."""
+    """Builds the inputs and the DAG of a nest. A slot is the index of an input, or ~index of an operation."""
 
     def __init__(self) -> None:
         self.inputs: list[NestInput] = []
-        self.pending: list[tuple[str, str, str, tuple[Slot, ...], dict]] = []
+        self.pending: list[tuple[str, str, str, tuple[int, ...], _Gather | None]] = []
 
     def view(self, view: View) -> Slot:
         """A load; view has the nest's axes."""
-        return self._input(NestInput("view", COMPUTE[view.dtype], view=view))
+        self.inputs.append(NestInput("view", COMPUTE[view.dtype], view))
+        return len(self.inputs) - 1
 
     def scalar(self, operand: Operand, dtype: str) -> Slot:
-        return self._input(NestInput("scalar", dtype, operand=operand))
+        self.inputs.append(NestInput("scalar", dtype, None, operand))
+        return len(self.inputs) - 1
 
     def const(self, value: float | int | bool, dtype: str) -> Slot:
         for i, item in enumerate(self.inputs):
             if (item.kind == "scalar" and isinstance(item.operand, Literal) and item.dtype == dtype
                     and item.operand.value == value and str(item.operand.value) == str(value)):
-                return ("in", i)
+                return i
         return self.scalar(Literal(value, dtype), dtype)
 
     def iota(self, axis: int) -> Slot:
         """The i64 index along an axis."""
-        return self._input(NestInput("iota", "i64", axis=axis))
-
-    def _input(self, item: NestInput) -> Slot:
-        self.inputs.append(item)
-        return ("in", len(self.inputs) - 1)
+        self.inputs.append(NestInput("iota", "i64", axis=axis))
+        return len(self.inputs) - 1
 
     def op(self, name: str, dtype: str, *slots: Slot) -> Slot:
-        if dtype not in BY_NAME[name].dtypes:
+        row = BY_NAME[name]
+        if dtype not in row.dtypes:
             raise PlanRefused(f"{name} is not planned for {dtype}", kind="dtype")
-        return self._push(name, result_dtype(name, dtype), dtype, slots)
+        self.pending.append((name, "bool" if row.predicate else dtype, dtype, slots, None))
+        return -len(self.pending)
 
     def cast(self, slot: Slot, to: str) -> Slot:
-        frm = self.dtype(slot)
+        frm = self.inputs[slot].dtype if slot >= 0 else self.pending[~slot][1]
         if frm == to:
             return slot
-        return self._push("cast", to, frm, (slot,))
+        self.pending.append(("cast", to, frm, (slot,), None))
+        return -len(self.pending)
 
     def gather(self, view: View, indexes: tuple[tuple[Slot, Expr, Expr], ...], position: int) -> Slot:
         """A load displaced by index slots."""
-        return self._push("gather", COMPUTE[view.dtype], "i64", (),
-                          {"view": view, "indexes": indexes, "position": position})
-
-    def _push(self, name: str, dtype: str, operand_dtype: str, slots: tuple[Slot, ...], more: dict | None = None) -> Slot:
-        self.pending.append((name, dtype, operand_dtype, slots, more or {}))
-        return ("op", len(self.pending) - 1)
+        self.pending.append(("gather", COMPUTE[view.dtype], "i64", (), (view, indexes, position)))
+        return -len(self.pending)
 
     def dtype(self, slot: Slot) -> str:
-        kind, i = slot  # type: ignore[misc]
-        return self.inputs[i].dtype if kind == "in" else self.pending[i][1]
+        return self.inputs[slot].dtype if slot >= 0 else self.pending[~slot][1]
 
     def only(self, slot: Slot) -> Slot:
         """The slot, with every input and operation dropped that it does not need."""
-        needed: set[Slot] = set()
-        stack = [slot]
-        while stack:
-            item = stack.pop()
-            if item in needed:
-                continue
-            needed.add(item)
-            if item[0] == "op":
-                _, _, _, slots, more = self.pending[item[1]]
-                stack += slots
-                stack += [index for index, _, _ in more.get("indexes", ())]
-        kept = {kind: [i for i in range(n) if (kind, i) in needed]
-                for kind, n in (("in", len(self.inputs)), ("op", len(self.pending)))}
-        if len(kept["op"]) == len(self.pending):
+        pending = self.pending
+        needed = {slot}
+        unneeded = 0
+        for at in range(len(pending) - 1, -1, -1):  # operands stand before what uses them
+            if ~at in needed:
+                _, _, _, slots, gather = pending[at]
+                needed.update(slots)
+                if gather is not None:
+                    needed.update([index for index, _, _ in gather[1]])
+            else:
+                unneeded += 1
+        if not unneeded:
             return slot
-        new = {(kind, old): (kind, i) for kind, places in kept.items() for i, old in enumerate(places)}
-        self.inputs = [self.inputs[i] for i in kept["in"]]
+        new: dict[Slot, Slot] = {}
+        for at in range(len(self.inputs)):
+            if at in needed:
+                new[at] = len(new)
+        self.inputs = [self.inputs[at] for at in new]
+        kept = [at for at in range(len(pending)) if ~at in needed]
+        new.update({~at: ~i for i, at in enumerate(kept)})
         self.pending = [(name, dtype, operand_dtype, tuple([new[s] for s in slots]),
-                         {**more, "indexes": tuple((new[s], e, st) for s, e, st in more["indexes"])} if more else more)
-                        for name, dtype, operand_dtype, slots, more in (self.pending[i] for i in kept["op"])]
+                         gather and (gather[0], tuple([(new[s], e, t) for s, e, t in gather[1]]), gather[2]))
+                        for name, dtype, operand_dtype, slots, gather in [pending[at] for at in kept]]
         return new[slot]
 
     def number(self, slot: Slot) -> int:
         """Slot number in the finished nest."""
-        kind, i = slot  # type: ignore[misc]
-        return i if kind == "in" else len(self.inputs) + i
+        return slot if slot >= 0 else len(self.inputs) + ~slot  # type: ignore[no-any-return]
 
     def finish(self) -> list[NestOp]:
         """The DAG with final slot numbers."""
+        n = len(self.inputs)
         ops = []
-        for name, dtype, operand_dtype, slots, more in self.pending:
-            if more:
-                more = {**more, "indexes": tuple((self.number(s), e, t) for s, e, t in more["indexes"])}
-            ops.append(NestOp(name, dtype, operand_dtype, tuple(self.number(s) for s in slots), **more))
+        for name, dtype, operand_dtype, slots, gather in self.pending:
+            args = tuple([s if s >= 0 else n + ~s for s in slots])
+            if gather is None:
+                ops.append(NestOp(name, dtype, operand_dtype, args))
+            else:
+                view, indexes, position = gather
+                ops.append(NestOp(name, dtype, operand_dtype, args, view,
+                                  tuple([(self.number(s), e, t) for s, e, t in indexes]), position))
         return ops
 
 

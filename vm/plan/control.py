@@ -20,13 +20,13 @@ class Control(Loops):
 
     def run_block(self, pc: int, end: int) -> str:
         """Execute [pc, end): 'fall', 'dead' (control left), or 'break' / 'continue' of an unrolling loop."""
-        code = self.code
+        code, last_control = self.code, int(Op.RETURN)
         while pc < end:
             ins = code[pc]
             self.pc = pc
             op = ins.op
-            if op > Op.RETURN:
-                self.step_instruction(ins)
+            if op > last_control:
+                self.step_instruction(pc)
                 pc += 1
                 continue
             if op in (Op.IF_TRUE, Op.IF_TENSOR_GT):

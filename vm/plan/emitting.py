@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..lang.bytecode import Program
 from .body import NestBody, ScalarBody
-from .extents import Expr, compare, const
+from .extents import ONE, ZERO, Expr, compare, const
 from .planner_errors import PlanRefused
+from .reading import LiveReader, RecordedReader
 from .signature import DTYPE_NAMES
 from .steps import (
     ITEM_BYTES,
@@ -31,15 +33,36 @@ from .steps import (
 from .typer_state import State
 from .values import COMPUTE, Arr, Num, Static, Value
 
+Shape: TypeAlias = "tuple[Expr, ...]"
+
 
 class Emitting(State):
     """Temporaries, loads, stores and broadcasts."""
+
+    def __init__(self, program: Program, reader: LiveReader | RecordedReader, wide_counters: bool = False) -> None:
+        super().__init__(program, reader, wide_counters)
+        # what shapes were found to give, by shapes and version of the facts
+        self._layouts: dict[tuple[Shape, str, int], tuple[Shape, Shape, Expr]] = {}
+        self._broadcasts: dict[tuple[tuple[Shape, ...], int], Shape] = {}
 
     # --- emitting -----------------------------------------------------------------------------------------------------
 
     def new_temp(self, shape: Sequence[Expr], dtype: str) -> Arr:
         """A fresh C-ordered array in the arena, not yet written."""
-        shape = tuple(self.facts.norm(e) for e in shape)
+        key = (tuple(shape), dtype, self.facts.version)
+        layout = self._layouts.get(key)
+        if layout is None:
+            layout = self._layouts[key] = self._layout(key[0], dtype)
+        shape, strides, size = layout
+        buffer = Buffer("temp", dtype, size)
+        self.clock += 1
+        self.born[buffer] = self.clock
+        buffer.home = View(buffer, dtype, shape, strides, ZERO)
+        return Arr(buffer.home)
+
+    def _layout(self, shape: Shape, dtype: str) -> tuple[Shape, Shape, Expr]:
+        """Shape in normal form, strides and bytes of a C-ordered array."""
+        shape = tuple([self.facts.norm(e) for e in shape])
         if dtype not in COMPUTE:
             raise PlanRefused(f"dtype {dtype} is not planned", kind="dtype")
         size = const(ITEM_BYTES[dtype])
@@ -48,11 +71,7 @@ class Emitting(State):
             if upper is None:
                 raise PlanRefused(f"no bound for an array of extent {extent!r}", kind="unbounded-temp")
             size = size * upper
-        buffer = Buffer("temp", dtype, size)
-        self.clock += 1
-        self.born[buffer] = self.clock
-        buffer.home = View(buffer, dtype, shape, contiguous_strides(shape, ITEM_BYTES[dtype]), const(0))
-        return Arr(buffer.home)
+        return shape, contiguous_strides(shape, ITEM_BYTES[dtype]), size
 
     def emit(self, step: Step) -> None:
         """Append a step to the region being built."""
@@ -223,10 +242,20 @@ class Emitting(State):
         """NumPy's broadcast shape; refused (NumPy will raise) when the shapes do not fit."""
         if len(shapes) == 1:
             return shapes[0]
+        key = (shapes, self.facts.version)
+        found = self._broadcasts.get(key)
+        if found is None:
+            emitted = len(self.steps)
+            found = self._broadcast(shapes)
+            if len(self.steps) == emitted:  # no trap, which each place needs for itself
+                self._broadcasts[shapes, self.facts.version] = found
+        return found
+
+    def _broadcast(self, shapes: tuple[tuple[Expr, ...], ...]) -> tuple[Expr, ...]:
         ndim = max(map(len, shapes))
         out = []
         for axis in range(-ndim, 0):
-            current: Expr = const(1)
+            current = ONE
             for shape in shapes:
                 if len(shape) < -axis:
                     continue
@@ -243,8 +272,8 @@ class Emitting(State):
                     current = extent
                 elif extent.value is not None:
                     current = extent
-            out.append(self.facts.norm(current))
-        return tuple(out)
+            out.append(current)
+        return tuple([self.facts.norm(extent) for extent in out])
 
     def broadcast_view(self, view: View, shape: tuple[Expr, ...]) -> View:
         """The view with strides 0 where it broadcasts to `shape`."""
@@ -253,12 +282,12 @@ class Emitting(State):
         if len(view.shape) > len(shape):
             raise PlanRefused("more axes than the target has", kind="shape-error")
         lead = len(shape) - len(view.shape)
-        strides: list[Expr] = [const(0)] * lead
+        strides: list[Expr] = [ZERO] * lead
         for extent, stride, target in zip(view.shape, view.strides, shape[lead:], strict=True):
             if extent is target or (extent.value != 1 and self.must_equal(extent, target)):
                 strides.append(stride)
             elif self.facts.ask_equal(extent, 1):
-                strides.append(const(0))
+                strides.append(ZERO)
             else:
                 raise PlanRefused(f"extent {extent!r} does not broadcast to {target!r}", kind="shape-error")
         return View(view.buffer, view.dtype, shape, tuple(strides), view.offset)

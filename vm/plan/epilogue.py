@@ -103,7 +103,10 @@ def plain_copy(graph: Graph) -> NestOut | None:
 
 def covers(axes: tuple[int, ...], space: tuple) -> bool:
     """Whether the axes of a space that a producer lacks have one element."""
-    return all(i in axes or extent.value == 1 for i, extent in enumerate(space))
+    for i, extent in enumerate(space):
+        if i not in axes and extent.value != 1:
+            return False
+    return True
 
 
 def match_axes(made: View, made_axes: tuple, read: View, read_axes: tuple, skip: int = 0) -> tuple[int, ...] | None:
@@ -142,11 +145,23 @@ def _is_zero(node: Node) -> bool:
 
 def _only_user(graph: Graph, node: Node) -> Node | None:
     """The one operation that reads a node, when no output does."""
-    users = [n for n in graph.live_nodes() if any(arg.real() is node for arg in (*n.args, *n.marks))]
-    if len(users) != 1 or any(w.node.real() is node or (w.mask is not None and w.mask.real() is node)
-                              or any(m.real() is node for m in w.marks) for w in graph.outs):
-        return None
-    return users[0] if sum(arg.real() is node for arg in users[0].args) == 1 and not users[0].marks else None
+    for way in graph.outs:
+        if way.node.real() is node or (way.mask is not None and way.mask.real() is node):
+            return None
+        if way.marks and any(mark.real() is node for mark in way.marks):
+            return None
+    user: Node | None = None
+    for other in graph.live_nodes():
+        uses = 0
+        for arg in other.args:
+            uses += arg.real() is node
+        if other.marks and any(mark.real() is node for mark in other.marks):
+            return None
+        if uses:
+            if user is not None or uses > 1 or other.marks:
+                return None
+            user = other
+    return user
 
 
 def _row_vector(node: Node, product: Contract) -> View | None:
@@ -155,6 +170,7 @@ def _row_vector(node: Node, product: Contract) -> View | None:
     if isinstance(item, NestOp) or item.view is None or item.view.dtype != product.dtype:
         return None
     view = item.view
-    if any(stride.terms or stride.const for stride in view.strides[:-1]):
-        return None
+    for stride in view.strides[:-1]:
+        if stride.terms or stride.const:
+            return None
     return View(view.buffer, view.dtype, (product.n,), view.strides[-1:], view.offset)

@@ -34,17 +34,24 @@ class Atom:
 class Expr:
     """const + sum(coef * product(atoms)); interned, so equality of normal forms is identity."""
 
-    __slots__ = ("_atoms", "_bounds", "const", "is_entry", "terms", "value")
+    __slots__ = ("_atoms", "_bounds", "_text", "const", "is_entry", "terms", "value")
 
     def __init__(self, const: int, terms: tuple[tuple[tuple[Atom, ...], int], ...]) -> None:
         self.const, self.terms = const, terms
         self.value: int | None = None if terms else const  # the constant value, or None
         self._bounds: tuple[Bound, Bound] | None = None
         self._atoms: frozenset[Atom] | None = None
+        self._text = ""
         # decided once at call entry: no runtime register anywhere inside
         self.is_entry: bool = all(a.op != "reg" and all(x.is_entry for x in a.args) for p, _ in terms for a in p)
 
     def __repr__(self) -> str:
+        text = self._text
+        if not text:
+            text = self._text = self._show()
+        return text
+
+    def _show(self) -> str:
         parts = []
         for product, coef in self.terms:
             text = "*".join(map(repr, product))
@@ -54,23 +61,23 @@ class Expr:
         return " + ".join(parts).replace("+ -", "- ")
 
     def __add__(self, other: Expr | int) -> Expr:
-        return add(self, as_expr(other))
+        return add(self, other if other.__class__ is Expr else const(other))  # type: ignore[arg-type]
 
     __radd__ = __add__
 
     def __sub__(self, other: Expr | int) -> Expr:
-        return add(self, mul(as_expr(other), const(-1)))
+        return sub(self, other if other.__class__ is Expr else const(other))  # type: ignore[arg-type]
 
     def __rsub__(self, other: int) -> Expr:
-        return as_expr(other) - self
+        return sub(as_expr(other), self)
 
     def __mul__(self, other: Expr | int) -> Expr:
-        return mul(self, as_expr(other))
+        return mul(self, other if other.__class__ is Expr else const(other))  # type: ignore[arg-type]
 
     __rmul__ = __mul__
 
     def __neg__(self) -> Expr:
-        return mul(self, const(-1))
+        return mul(self, MINUS_ONE)
 
     def bounds(self) -> tuple[Bound, Bound]:
         """Interval that contains every value."""
@@ -102,10 +109,13 @@ class Expr:
         total = self.const
         for product, coef in self.terms:
             for atom in product:
-                if atom.op in ("sym", "reg"):
+                args = atom.args
+                if not args:
                     coef *= look(atom)
+                elif len(args) == 2:
+                    coef *= OPAQUE[atom.op](args[0].evaluate(look), args[1].evaluate(look))
                 else:
-                    coef *= OPAQUE[atom.op](*(x.evaluate(look) for x in atom.args))
+                    coef *= OPAQUE[atom.op](*[x.evaluate(look) for x in args])
             total += coef
         return total
 
@@ -146,7 +156,8 @@ OPAQUE: dict[str, Callable[..., int]] = {
 _exprs: dict[tuple[int, tuple[tuple[tuple[Atom, ...], int], ...]], Expr] = {}
 _atoms: dict[tuple, Atom] = {}
 _constants: dict[int, Expr] = {}
-_sums: dict[tuple[Expr, Expr], Expr] = {}  # memo of `add` and `mul`: planning builds the same few again and again
+_sums: dict[tuple[Expr, Expr], Expr] = {}  # memo of `add`, `sub`, `mul`: planning builds the same few again and again
+_differences: dict[tuple[Expr, Expr], Expr] = {}
 _products: dict[tuple[Expr, Expr], Expr] = {}
 _order = count()  # a total order of atoms, stable within one planning
 
@@ -169,8 +180,10 @@ def _intern(constant: int, terms: dict[tuple[Atom, ...], int]) -> Expr:
 def trim_interned(limit: int = 200_000) -> None:
     """Forget interned expressions past `limit`: plans made before stay valid. Only between plannings, never during one."""
     if len(_exprs) > limit or len(_atoms) > limit:
-        for table in (_exprs, _atoms, _sums, _products, _constants):
+        for table in (_exprs, _atoms, _sums, _differences, _products, _constants):
             table.clear()  # type: ignore[attr-defined]
+        for expr in (ZERO, ONE, MINUS_ONE):
+            _constants[expr.const] = _exprs[expr.const, ()] = expr
 
 
 def const(value: int) -> Expr:
@@ -179,6 +192,9 @@ def const(value: int) -> Expr:
     if found is None:
         found = _constants[value] = _intern(int(value), {})
     return found
+
+
+ZERO, ONE, MINUS_ONE = const(0), const(1), const(-1)  # one object each for as long as the process lives
 
 
 def as_expr(value: Expr | int) -> Expr:
@@ -231,6 +247,18 @@ def add(a: Expr, b: Expr) -> Expr:
     return found
 
 
+def sub(a: Expr, b: Expr) -> Expr:
+    """a - b."""
+    if not b.terms and not b.const:
+        return a
+    if a is b:
+        return ZERO
+    found = _differences.get((a, b))
+    if found is None:
+        found = _differences[a, b] = add(a, mul(b, MINUS_ONE))
+    return found
+
+
 def mul(a: Expr, b: Expr) -> Expr:
     """a * b, multiplied out."""
     if a.const == 1 and not a.terms:
@@ -263,9 +291,10 @@ def _atom_order(atom: Atom) -> int:
 
 
 def _opaque(op: str, args: tuple[Expr, ...], lo: Bound, hi: Bound) -> Expr:
-    if all(not x.terms for x in args):
-        return const(OPAQUE[op](*(x.const for x in args)))
-    return atom_expr(_atom(op, None, args, lo, hi))
+    for x in args:
+        if x.terms:
+            return atom_expr(_atom(op, None, args, lo, hi))
+    return const(OPAQUE[op](*[x.const for x in args]))
 
 
 def floordiv(a: Expr | int, b: Expr | int) -> Expr:
@@ -326,7 +355,7 @@ def mod(a: Expr | int, b: Expr | int) -> Expr:
 def emin(a: Expr | int, b: Expr | int) -> Expr:
     """min(a, b)."""
     a, b = as_expr(a), as_expr(b)
-    lo, hi = (a - b).bounds()
+    lo, hi = sub(a, b).bounds()
     if hi <= 0:
         return a
     if lo >= 0:
@@ -338,7 +367,7 @@ def emin(a: Expr | int, b: Expr | int) -> Expr:
 def emax(a: Expr | int, b: Expr | int) -> Expr:
     """max(a, b)."""
     a, b = as_expr(a), as_expr(b)
-    lo, hi = (a - b).bounds()
+    lo, hi = sub(a, b).bounds()
     if hi <= 0:
         return b
     if lo >= 0:
@@ -375,7 +404,7 @@ def is_equal(a: Expr | int, b: Expr | int) -> bool | None:
     a, b = as_expr(a), as_expr(b)
     if a is b:
         return True
-    lo, hi = (a - b).bounds()
+    lo, hi = sub(a, b).bounds()
     if lo == hi == 0:
         return True
     return False if lo > 0 or hi < 0 else None
@@ -383,5 +412,5 @@ def is_equal(a: Expr | int, b: Expr | int) -> bool | None:
 
 def is_less_equal(a: Expr | int, b: Expr | int) -> bool | None:
     """Whether a <= b: True or False when proved, None when it must be asked."""
-    lo, hi = (as_expr(a) - as_expr(b)).bounds()
+    lo, hi = sub(as_expr(a), as_expr(b)).bounds()
     return True if hi <= 0 else False if lo > 0 else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from .extents import Atom, Bound, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register
+from .extents import Atom, Bound, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register, sub
 from .planner_errors import PlanRefused
 from .steps import Fact
 
@@ -18,10 +18,12 @@ class Facts:
     def __init__(self, sample: dict[Any, int]) -> None:
         self.sample = sample
         self.asked: list[Fact] = []
+        self.version = 0  # counts what `norm` learned: what was normal under an older one may not be any more
         self._known: dict[Expr, bool] = {}
-        self._normal: dict[Expr, Expr] = {}  # memo of `norm` and of `lower_bound`, dropped when facts are learned
-        self._lowest: dict[Expr, Bound] = {}
-        self._compared: dict[tuple[Expr, Expr], bool | None] = {}
+        self._normal: dict[Expr, Expr] = {}  # memo of `norm`
+        self._lowest: dict[Expr, Bound] = {}  # of `lower_bound`
+        self._compared: dict[tuple[Expr, Expr], bool] = {}  # of `is_equal`, of normal expressions: what is proved stays so
+        self._undecided: dict[tuple[Expr, Expr], int] = {}  # those that had no answer when so many facts were known
         self.equal: dict[Atom, Expr] = {}  # symbols that facts proved equal to something simpler
         self.low: dict[Atom, int] = {}  # lower bounds of symbols that facts proved
         self.bounds_of: dict[Atom, tuple[Expr | None, Expr | None]] = {}  # loop variables: inclusive symbolic bounds
@@ -59,31 +61,40 @@ class Facts:
             except KeyError as error:
                 raise PlanRefused(f"no extent at hand for {error}", kind="signature") from None
             self._known[question] = known
-            self._compared.clear()
             self.asked.append(Fact(question, known, f"{question!r}" if known else f"not {question!r}"))
             if known:
                 self._learn(question)
         return known
 
     def _learn(self, question: Expr) -> None:
-        self._normal.clear()
-        self._lowest.clear()
-        self._compared.clear()
-        if len(question.terms) == 1 and not question.const:
-            (product, _), = question.terms
-            if len(product) == 1 and product[0].op in ("le", "lt"):
-                low, high = product[0].args
-                self._learn_bound(low, high, strict=product[0].op == "lt")
-                return
-        (product, _), = question.terms[:1] or (((), 0),)
-        if len(question.terms) == 1 and len(product) == 1 and product[0].op == "eq" and not question.const:
-            for a, b in (product[0].args, product[0].args[::-1]):
+        if question.const or len(question.terms) != 1:
+            return
+        (product, _), = question.terms
+        if len(product) != 1:
+            return
+        op, args = product[0].op, product[0].args
+        if op in ("le", "lt"):
+            low, high = args
+            self._learn_bound(low, high, strict=op == "lt")
+        elif op == "eq":
+            for a, b in (args, args[::-1]):
                 if not a.const and len(a.terms) == 1 and a.terms[0][1] == 1 and len(a.terms[0][0]) == 1:
                     atom = a.terms[0][0][0]
                     if atom.op == "sym" and atom not in b.atoms():
-                        self.equal = {k: v.substitute({atom: b}) for k, v in self.equal.items()}
-                        self.equal[atom] = b
+                        self._learn_equal(atom, b)
                         return
+
+    def _learn_equal(self, atom: Atom, value: Expr) -> None:
+        """From now on a normal expression holds `value` where it held the symbol."""
+        for expr in [expr for expr, normal in self._normal.items() if atom in normal.atoms()]:
+            del self._normal[expr]
+        for other, known in self.equal.items():
+            if atom in known.atoms():
+                self.equal[other] = known.substitute({atom: value})
+        self.equal[atom] = value
+        self.version += 1
+        if self.bounds_of:
+            self._lowest.clear()
 
     def _learn_bound(self, a: Expr, b: Expr, strict: bool) -> None:
         """a <= b is known: where b - a is one symbol and a number, the symbol's lower bound."""
@@ -93,6 +104,7 @@ class Facts:
             if len(product) == 1 and coef > 0 and product[0].op == "sym":
                 low = -((difference.const - strict) // coef)  # coef * sym + const >= strict
                 self.low[product[0]] = max(self.low.get(product[0], low), low)
+                self._lowest.clear()
 
     def is_equal(self, a: Expr | int, b: Expr | int) -> bool | None:
         """a == b when proved either way under what is known."""
@@ -104,14 +116,18 @@ class Facts:
         if not x.terms and not y.terms:
             return False  # constants are interned
         pair = (x, y)
-        if pair not in self._compared:
+        known = self._compared.get(pair)
+        if known is None and self._undecided.get(pair) != len(self._known):
             known = is_equal(x, y)
-            if known is None and (self.lower_bound(x - y) > 0 or self.lower_bound(y - x) > 0):
+            if known is None and (self.lower_bound(sub(x, y)) > 0 or self.lower_bound(sub(y, x)) > 0):
                 known = False
             if known is None:
                 known = self._known.get(equality(*_apart(x, y)))
-            self._compared[pair] = known
-        return self._compared[pair]
+            if known is None:
+                self._undecided[pair] = len(self._known)
+            else:
+                self._compared[pair] = known
+        return known
 
     def ask_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a == b; recorded when it must be asked."""

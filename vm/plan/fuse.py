@@ -365,9 +365,10 @@ class _Fuser:
 
     def _apply_epilogue(self, at: int, graph: Graph) -> bool:
         """Bias and activation move into the product; answers whether nothing but the product is left of the nest."""
+        products = self.products
         for node in list(graph.inputs.values()):
             view = node.item.view
-            if view is None or view.buffer not in self.products:
+            if view is None or view.buffer not in products:
                 continue
             source = self.products[view.buffer]
             if take_epilogue(self.usage, self.here, source, at, graph, view):
@@ -415,16 +416,23 @@ def _is_cheap(producer: Graph, root: Node, is_full: bool) -> bool:
             n_ops += 1
             if item.op not in _CHEAP or n_ops > 3 or (not is_full and item.op != "cast"):
                 return False
-            stack.extend(arg.real() for arg in node.args)
-        elif item.view is not None and any(s.terms or s.const for s in item.view.strides):
-            n_loads += 1
+            stack += [arg.real() for arg in node.args]
+        elif item.view is not None:
+            for stride in item.view.strides:
+                if stride.terms or stride.const:
+                    n_loads += 1
+                    break
     return n_loads <= 2
 
 
 def _writes_its_input(producer: Graph) -> bool:
     """Whether the producer changes what it reads, so that its values cannot be computed again."""
-    written = {way.out.view.buffer for way in producer.outs}
-    return any(node.item.view is not None and node.item.view.buffer in written for node in producer.inputs.values())
+    written = [way.out.view.buffer for way in producer.outs]
+    for node in producer.inputs.values():
+        view = node.item.view
+        if view is not None and view.buffer in written:
+            return True
+    return False
 
 
 def _is_in_place(producer: Graph, graph: Graph, out: NestOut) -> bool:

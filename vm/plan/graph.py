@@ -75,7 +75,7 @@ class Graph:
                 graph.traps = True
             slots.append(node)
         graph.n_ops = len(nest.ops)
-        graph.source = None if folds or any(map(_is_uniform, slots)) else nest
+        graph.source = None if folds or (nest.ops and any(map(_is_uniform, slots))) else nest
         for out in nest.outs:
             marks: tuple[Node, ...] = ()
             if out.indexes:
@@ -200,8 +200,10 @@ class Graph:
 
 def _is_uniform(node: Node) -> bool:
     """Whether an operation has scalars alone for arguments, so that its value is the same at every point."""
-    return bool(node.args) and all(arg.item.kind == "scalar" if isinstance(arg.item, NestInput) else False
-                                   for arg in node.args)
+    for arg in node.args:
+        if not isinstance(arg.item, NestInput) or arg.item.kind != "scalar":
+            return False
+    return bool(node.args)
 
 
 class _Closing:
@@ -248,11 +250,16 @@ class _Closing:
             value = ~len(self.ops)
             self.ops.append((item, [], marks))
         else:
-            args = [self._visit(arg) for arg in node.args]
-            if args and not any(isinstance(arg, int) for arg in args):
+            args = []
+            is_uniform = bool(node.args)
+            for arg in node.args:
+                made = self._visit(arg)
+                args.append(made)
+                is_uniform = is_uniform and not isinstance(made, int)
+            if is_uniform:
                 value = self._hoist(item, args)  # type: ignore[arg-type]
             else:
-                codes = [self._placed(arg) for arg in args]
+                codes = [arg if isinstance(arg, int) else self._placed(arg) for arg in args]
                 key = (item.op, item.dtype, item.operand_dtype, *codes)
                 code = self._by_key.get(key)
                 if code is None:

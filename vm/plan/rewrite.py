@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from .extents import Expr
 from .steps import (
+    Buffer,
     Contract,
     ForStep,
     IfStep,
@@ -25,7 +26,8 @@ from .steps import (
 def substitute_plan(steps: list[Step], result: Result, change: Callable[[Expr], Expr]) -> None:
     """Apply `change` to every extent, stride, offset and integer operand, in place."""
     memo: dict[Expr, Expr] = {}
-    seen: set[int] = set()
+    tuples: dict[tuple[Expr, ...], tuple[Expr, ...]] = {}
+    seen: set[View | Buffer] = set()
 
     def expr(value: Expr) -> Expr:
         found = memo.get(value)
@@ -34,34 +36,40 @@ def substitute_plan(steps: list[Step], result: Result, change: Callable[[Expr], 
         return found
 
     def exprs(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return tuple(map(expr, values))
+        found = tuples.get(values)
+        if found is None:
+            found = tuples[values] = tuple(map(expr, values))
+        return found
 
     def operand(value: object) -> object:
         return expr(value) if isinstance(value, Expr) else value
 
     def view(item: View | None) -> None:
-        if item is None or id(item) in seen:
+        if item is None or item in seen:
             return
-        seen.add(id(item))
+        seen.add(item)
         item.shape, item.strides, item.offset = exprs(item.shape), exprs(item.strides), expr(item.offset)
         buffer = item.buffer
-        if id(buffer) not in seen:
-            seen.add(id(buffer))
+        if buffer not in seen:
+            seen.add(buffer)
             if buffer.size_bytes is not None:
                 buffer.size_bytes = expr(buffer.size_bytes)
 
     def indexes(items: tuple) -> tuple:
-        return tuple((slot, expr(extent), expr(stride)) for slot, extent, stride in items)
+        return items and tuple((slot, expr(extent), expr(stride)) for slot, extent, stride in items)
 
     for step in walk(steps):
         if isinstance(step, Nest):
             step.axes = exprs(step.axes)
             for item in step.inputs:
-                view(item.view)
-                item.operand = operand(item.operand)  # type: ignore[assignment]
+                if item.view is not None:
+                    view(item.view)
+                else:
+                    item.operand = operand(item.operand)  # type: ignore[assignment]
             for op in step.ops:
-                view(op.view)
-                op.indexes = indexes(op.indexes)
+                if op.view is not None:
+                    view(op.view)
+                    op.indexes = indexes(op.indexes)
             for out in step.outs:
                 view(out.view)
                 out.indexes = indexes(out.indexes)

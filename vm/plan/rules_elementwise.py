@@ -44,8 +44,12 @@ _PYTHON_TYPES = {"int": int, "float": float}
 
 @lru_cache(maxsize=4096)
 def resolve_dtypes(ufunc: str, operands: tuple[object, ...]) -> tuple[str, ...]:
-    """Memory dtypes (operands, result) of the loop that NumPy would run, by NEP 50. Raises PlanRefused."""
+    """Memory dtypes (operands, result) of the loop that NumPy would run, by NEP 50. Raises PlanRefused.
+
+    operands: a dtype, its memory dtype name, or a Python type (or its name) for a weak scalar.
+    """
     function = getattr(np, ufunc)
+    operands = tuple([_PYTHON_TYPES.get(x) or NUMPY_DTYPES[x] if isinstance(x, str) else x for x in operands])
     try:
         found = function.resolve_dtypes((*operands, *([None] * function.nout)))
     except TypeError as error:
@@ -78,6 +82,15 @@ def check_weak(t: Typer, value: Value, dtype: str) -> None:
         t.trap("OVERFLOW", compare("lt", value.operand, int(info.min)) + compare("lt", int(info.max), value.operand))
 
 
+def weak_name(value: Value) -> str:
+    """The name of `weak_dtype`, which costs less to look up."""
+    if isinstance(value, Arr):
+        return value.view.dtype
+    if isinstance(value, Num):
+        return value.python if value.python in _PYTHON_TYPES else value.dtype
+    raise PlanRefused("a value that is neither array nor scalar is computed with", kind="operand")
+
+
 Expression = Callable[[Any, list[Any]], Any]
 
 
@@ -90,7 +103,7 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
     if dtype not in COMPUTE:
         raise PlanRefused(f"dtype {dtype} is not planned", kind="dtype")
     arrays = [v for v in operands if isinstance(v, Arr)]
-    shape = t.broadcast(*(a.shape for a in arrays)) if arrays else ()
+    shape = t.broadcast(*[a.view.shape for a in arrays]) if arrays else ()
     if out is not None or mask is not None:
         shape = shape if out is None else t.broadcast(shape, out.shape)
     if not shape and out is None:
@@ -110,7 +123,7 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
     result = t.new_temp(shape, dtype)
     number, ops = nest.number(slot), nest.finish()
     t.emit(Nest(result.shape, nest.inputs, ops, [NestOut(number, "store", result.view)], t.pc))
-    if arrays and all(a.origin is not None for a in arrays):
+    if arrays and arrays[0].origin is not None and all([a.origin is not None for a in arrays]):
         result.origin = _selected_alike(t, operands, arrays, result, expression)
     return result
 
@@ -142,11 +155,11 @@ def _selected_alike(t: Typer, operands: list[Value], arrays: list[Arr], result: 
 
 def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: Value | None = None) -> Value:
     """A ufunc call with NumPy's promotion."""
-    if any(isinstance(v, Num) and v.maybe for v in operands):
+    if any([isinstance(v, Num) and v.maybe for v in operands]):
         require_one_type(name, operands)
-    if all(isinstance(v, Num) and v.python for v in operands):  # np.exp(2.0): float64 scalars
+    if all([isinstance(v, Num) and v.python for v in operands]):  # np.exp(2.0): float64 scalars
         operands = [as_numpy(t, v) for v in operands]  # type: ignore[arg-type]
-    dtypes = resolve_dtypes(name, tuple(map(weak_dtype, operands)))
+    dtypes = resolve_dtypes(name, tuple([weak_name(v) for v in operands]))
     if name in _COMPARING and dtypes[0][0] in "iu":  # a Python int outside the dtype is compared by its value
         operands = [Num(v.operand, "i64") if isinstance(v, Num) and v.python == "int" else v for v in operands]
         dtypes = resolve_dtypes(name, tuple(map(weak_dtype, operands)))

@@ -25,7 +25,7 @@ NUMPY_DTYPES: dict[str, np.dtype] = {name: dtype for dtype, name in DTYPE_NAMES.
 PYTHON_SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float"}
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Row:
     """One read.
 

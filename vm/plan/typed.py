@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from time import perf_counter_ns
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 
 from ...templates.registry import BY_ID
 from ..lang.bytecode import UNBOUND, Instruction, Program
-from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS
+from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS, TABLE
 from .compactions import drop_compactions
 from .complex_values import complex_attribute, complex_compare, complex_inplace, complex_kernel, is_complex_call
 from .control import Control
@@ -125,6 +126,10 @@ def _typed(program: Program, reader: LiveReader | RecordedReader, wide_counters:
 
 class Typer(Control):
     """State of one typing: registers of values, steps being emitted, facts, rows."""
+
+    def __init__(self, program: Program, reader: LiveReader | RecordedReader, wide_counters: bool) -> None:
+        super().__init__(program, reader, wide_counters)
+        self.decoded = decode(program)
 
     # --- reading arguments and captures -------------------------------------------------------------------------------
 
@@ -420,10 +425,10 @@ class Typer(Control):
             raise PlanRefused("a name that may not be assigned yet is read", kind="unbound")
         return value
 
-    def step_instruction(self, ins: Instruction) -> None:
+    def step_instruction(self, pc: int) -> None:
         """One instruction that is no control flow."""
-        row = BY_CODE[ins.op]
-        getattr(self, f"type_{row.name}")(*split_operands(ins))
+        handler, operands = self.decoded[pc]
+        handler(self, *operands)
 
 
 def check_has(value: Value, name: str) -> None:
@@ -452,6 +457,17 @@ def _interprets_late(steps: list[Step], written: bool) -> bool:
 def _writes_argument(steps: list[Step]) -> bool:
     return any((isinstance(step, Nest) and any(out.view.buffer.kind == "arg" for out in step.outs))
                or (isinstance(step, StoreStep) and step.view.buffer.kind == "arg") for step in walk(steps))
+
+
+@lru_cache(maxsize=256)
+def decode(program: Program) -> list[tuple[Callable[..., None], list[Any]]]:
+    """Handler and operands of each instruction that is no control flow."""
+    handlers = {row.code: getattr(Typer, f"type_{row.name}", _no_handler) for row in TABLE}
+    return [(handlers[ins.op], split_operands(ins)) for ins in program.code]
+
+
+def _no_handler(typer: Typer, *operands: Any) -> None:
+    raise PlanRefused("unexpected control flow", kind="control")
 
 
 def split_operands(ins: Instruction) -> list[Any]:

@@ -131,6 +131,6 @@ class State:
         """a OP b: `Typer`."""
         raise NotImplementedError
 
-    def step_instruction(self, ins: Any) -> None:
+    def step_instruction(self, pc: int) -> None:
         """One instruction that is no control flow: `Typer`."""
         raise NotImplementedError

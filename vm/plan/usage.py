@@ -55,8 +55,10 @@ class Region:
 
     def is_read_between(self, buffer: Buffer, first: int, last: int) -> bool:
         """Whether a step strictly between two positions reads the buffer."""
-        found = self.reads.get(buffer)
-        return found is not None and any(first < at < last for at in found)
+        for at in self.reads.get(buffer, ()):
+            if first < at < last:
+                return True
+        return False
 
     def is_set_between(self, first: int, last: int) -> bool:
         """Whether a step strictly between two positions changes a scalar register that had a value before."""
@@ -116,9 +118,14 @@ class Usage:
 
     def _find_volatile(self, region: Region) -> None:
         for buffer, places in region.writes.items():
-            reads = region.reads.get(buffer)
-            if self.n_writes.get(buffer) != 1 or buffer.kind == "arg" or (reads and min(reads) <= min(places)):
+            if self.n_writes.get(buffer) != 1 or buffer.kind == "arg":
                 region.volatile.add(buffer)
+                continue
+            (place,) = places
+            for at in region.reads.get(buffer, ()):
+                if at <= place:
+                    region.volatile.add(buffer)
+                    break
 
     def _scan(self, steps: list[Step], parent: Region | None) -> Region:
         region = Region(steps, parent)
@@ -133,6 +140,13 @@ class Usage:
                     self.n_writes[buffer] = self.n_writes.get(buffer, 0) + 1
                     if buffer.kind == "arg":
                         region.arg_writes.append(at)
+                if isinstance(step, Nest):
+                    if may_trap(step):
+                        region.barriers.append(at)
+                elif isinstance(step, LoadStep):
+                    self._assigned.setdefault(step.dst, []).append((region, at))
+            elif isinstance(step, (ScalarOpStep, SetStep)):
+                self._assigned.setdefault(step.dst, []).append((region, at))
             elif isinstance(step, (ForStep, WhileStep, IfStep)):
                 region.barriers.append(at)
                 bodies = (step.then, step.orelse) if isinstance(step, IfStep) else (step.body,)
@@ -144,11 +158,7 @@ class Usage:
                         region.writes.setdefault(buffer, set()).add(at)
                     if child.arg_writes:
                         region.arg_writes.append(at)
-            elif not isinstance(step, (ScalarOpStep, SetStep, AllocStep)):
-                region.barriers.append(at)
-            if isinstance(step, (ScalarOpStep, SetStep, LoadStep)):
-                self._assigned.setdefault(step.dst, []).append((region, at))
-            if isinstance(step, Nest) and may_trap(step):
+            elif not isinstance(step, AllocStep):
                 region.barriers.append(at)
         self.regions.append(region)
         return region
@@ -203,4 +213,10 @@ def accesses(step: Step) -> tuple[list[View], list[View]]:
 
 def may_trap(nest: Nest) -> bool:
     """Whether an index may be out of range."""
-    return any(op.indexes for op in nest.ops) or any(out.indexes for out in nest.outs)
+    for op in nest.ops:
+        if op.indexes:
+            return True
+    for out in nest.outs:
+        if out.indexes:
+            return True
+    return False
