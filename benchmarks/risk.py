@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,51 @@ def score(layers: Any, x: np.ndarray) -> np.ndarray:
 
 
 jit_score = prebake.jit(score)
+
+
+def peer(name: str, layers: list[tuple[np.ndarray, np.ndarray]]) -> Callable[[np.ndarray], np.ndarray]:
+    """The same model in PyTorch (`torch`, `torch.compile`), JAX or Numba; takes and returns NumPy arrays."""
+    if name.startswith("torch"):
+        import torch
+        torch.set_num_threads(1)
+        tensors = [(torch.from_numpy(w), torch.from_numpy(b)) for w, b in layers]
+
+        def forward(x: Any) -> Any:
+            for w, b in tensors[:-1]:
+                x = torch.relu(torch.addmm(b, x, w))
+            return torch.sigmoid(torch.addmm(tensors[-1][1], x, tensors[-1][0]))
+        run = torch.compile(forward, dynamic=True) if name == "torch.compile" else forward
+
+        def answer(x: np.ndarray) -> np.ndarray:
+            with torch.inference_mode():
+                return run(torch.from_numpy(x)).numpy()  # type: ignore[no-any-return]
+        return answer
+    if name == "jax":
+        import jax
+        import jax.numpy as jnp
+        inside = [(jnp.asarray(w), jnp.asarray(b)) for w, b in layers]
+
+        @jax.jit
+        def traced(x: Any) -> Any:
+            for w, b in inside[:-1]:
+                x = jnp.maximum(x @ w + b, 0)
+            return 1 / (1 + jnp.exp(-(x @ inside[-1][0] + inside[-1][1])))
+        return lambda x: np.asarray(traced(x))
+    import numba
+
+    @numba.njit
+    def layer(x, w, b):
+        return np.maximum(np.dot(x, w) + b, np.float32(0))
+
+    @numba.njit
+    def last(x, w, b):
+        return np.float32(1) / (np.float32(1) + np.exp(-(np.dot(x, w) + b)))
+
+    def loops(x: np.ndarray) -> np.ndarray:
+        for w, b in layers[:-1]:
+            x = layer(x, w, b)
+        return last(x, *layers[-1])  # type: ignore[no-any-return]
+    return loops
 
 
 def onnx_bytes(layers: list[tuple[np.ndarray, np.ndarray]]) -> bytes:

@@ -1,11 +1,13 @@
 """Workload A side by side: NumPy, ONNX Runtime, prebake prebuilt and prebake JIT, each in fresh, pinned processes.
 
-    python benchmarks/workload_a.py [--rounds 3] [--requests 1000] [--core 1] [--json out.json]
+    python benchmarks/workload_a.py [--rounds 3] [--requests 1000] [--core 1] [--peers] [--json out.json]
+
+`--peers` adds PyTorch (eager, and compiled for dynamic shapes), JAX and Numba, which compile while they run and take minutes.
 
 Each round starts every contestant once, in turn, so that a drift of the machine meets all of them. A process answers the
 same 1,000 requests twice: the first pass gives first response (from process start, imports included) and worst call,
-the second the warm percentiles. Medians over rounds. The floor is FLOPs over this machine's own FMA rate. Needs `onnx`
-and `onnxruntime` beside prebake (see benchmarks/requirements.txt); a contestant that is missing is left out, and said so.
+the second the warm percentiles. Medians over rounds. The floor is FLOPs over this machine's own FMA rate. The peers
+come from benchmarks/requirements.txt; a contestant that is missing is left out, and said so.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import contestants
 
 CONTESTANTS = ("numpy", "onnxruntime", "prebuilt", "jit")
+COMPILING_PEERS = ("torch", "torch.compile", "jax", "numba")
 BY_BATCH = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -97,6 +100,8 @@ def _contestant(name: str, folder: str) -> tuple[Callable, Callable]:
             return 1 / (1 + np.exp(-x))
         return plain, dict
     import risk
+    if name in COMPILING_PEERS:
+        return risk.peer(name, _layers(folder)), dict
 
     import prebake
     layers = prebake.freeze(_layers(folder))
@@ -147,30 +152,36 @@ def main() -> None:
     parser.add_argument("--core", type=int, default=1)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", nargs=3, metavar=("NAME", "FOLDER", "STARTED"))
+    parser.add_argument("--peers", action="store_true", help="PyTorch, JAX and Numba too")
     args = parser.parse_args()
     if args.worker:
         worker(args.worker[0], args.worker[1], args.requests, float(args.worker[2]))
         return
+    result = run(args)
+    show(result)
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=1))
+
+
+def run(args: argparse.Namespace) -> dict:
+    """{'ceilings', 'floor_s', 'floor_stream_s', 'figures': {contestant: medians over rounds}}."""
     import ceilings
     import risk
     ceiling = ceilings.measure()
-    figures: dict[str, list[dict]] = {name: [] for name in CONTESTANTS}
+    figures: dict[str, list[dict]] = {name: [] for name in (*CONTESTANTS, *(COMPILING_PEERS if args.peers else ()))}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder, args.requests)
         for _ in range(args.rounds):
-            for contestant in CONTESTANTS:
+            for contestant in figures:
                 found = contestants.spawn(__file__, contestant, folder, args)
                 if found is not None:
                     figures[contestant].append(found)
         import numpy as np
         sizes = np.load(folder / "sizes.npy")
-    table = {name: _medians(rows) for name, rows in figures.items() if rows}
-    floor = {str(b): risk.flops(b) / ceiling["fma_flops"] for b in BY_BATCH}
-    floor_stream = median(risk.flops(int(b)) for b in sizes) / ceiling["fma_flops"]
-    _print(table, floor, floor_stream, ceiling)
-    if args.json:
-        args.json.write_text(json.dumps({"ceilings": ceiling, "floor_s": floor, "figures": table}, indent=1))
+    return {"ceilings": ceiling, "floor_s": {str(b): risk.flops(b) / ceiling["fma_flops"] for b in BY_BATCH},
+            "floor_stream_s": median(risk.flops(int(b)) for b in sizes) / ceiling["fma_flops"],
+            "figures": {name: _medians(rows) for name, rows in figures.items() if rows}}
 
 
 def _medians(rows: list[dict]) -> dict:
@@ -181,13 +192,15 @@ def _medians(rows: list[dict]) -> dict:
     return out
 
 
-def _print(table: dict, floor: dict, floor_stream: float, ceiling: dict) -> None:
+def show(result: dict) -> None:
+    """Print the table of the stream, and microseconds by batch."""
+    ceiling, floor, table = result["ceilings"], result["floor_s"], result["figures"]
     print(f"ceilings: {ceiling['fma_flops'] / 1e9:.0f} GFLOP/s float32 FMA, {ceiling['copy_bytes'] / 1e9:.1f} GB/s copy")
     print(f"{'':13}{'first s':>9}{'worst ms':>10}{'1st p99':>9}{'p50 ms':>9}{'p99 ms':>9}{'error/tol':>11}  engine counts")
     for name, row in table.items():
         print(f"{name:13}{row['response']:9.3f}{row['worst'] * 1e3:10.2f}{row['first_p99'] * 1e3:9.3f}"
               f"{row['p50'] * 1e3:9.3f}{row['p99'] * 1e3:9.3f}{row['error']:11.2f}  {row['stats'] or ''}")
-    print(f"{'floor':13}{'':28}{floor_stream * 1e3:9.3f}")
+    print(f"{'floor':13}{'':28}{result['floor_stream_s'] * 1e3:9.3f}")
     print("\nmicroseconds by batch (share of ONNX Runtime's time)")
     print(f"{'batch':>6}" + "".join(f"{name:>20}" for name in table) + f"{'floor':>10}")
     peer = table.get("onnxruntime")

@@ -145,6 +145,14 @@ def main() -> None:
     if args.worker:
         worker(args.worker[0], args.worker[1], args.requests, float(args.worker[2]))
         return
+    result = run(args)
+    show(result)
+    if args.json:
+        args.json.write_text(json.dumps(result, indent=1))
+
+
+def run(args: argparse.Namespace) -> dict:
+    """{'ceilings', 'floor_s', 'figures': {contestant: medians over rounds}}."""
     import ceilings
     figures: dict[str, list[dict]] = {name: [] for name in CONTESTANTS}
     with tempfile.TemporaryDirectory() as name:
@@ -156,13 +164,10 @@ def main() -> None:
                 found = contestants.spawn(__file__, each, folder, args)
                 if found is not None:
                     figures[each].append(found)
-    table = {each: _medians(rows) for each, rows in figures.items() if rows}
     # copying moves every byte twice; reading alone is at most twice as fast
     read = WEIGHT_BYTES / (2 * ceiling["copy_bytes"])
-    floor = {f"{b} x {s}": max(flops(b, s) / ceiling["fma_flops"], read) for b, s in SHAPES}
-    _print(table, floor, ceiling)
-    if args.json:
-        args.json.write_text(json.dumps({"ceilings": ceiling, "floor_s": floor, "figures": table}, indent=1))
+    return {"ceilings": ceiling, "floor_s": {f"{b} x {s}": max(flops(b, s) / ceiling["fma_flops"], read) for b, s in SHAPES},
+            "figures": {each: _medians(rows) for each, rows in figures.items() if rows}}
 
 
 def _medians(rows: list[dict]) -> dict:
@@ -173,7 +178,9 @@ def _medians(rows: list[dict]) -> dict:
     return out
 
 
-def _print(table: dict, floor: dict, ceiling: dict) -> None:
+def show(result: dict) -> None:
+    """Print the table of the stream, and milliseconds by shape."""
+    ceiling, floor, table = result["ceilings"], result["floor_s"], result["figures"]
     print(f"ceilings: {ceiling['fma_flops'] / 1e9:.0f} GFLOP/s float32 FMA, {ceiling['copy_bytes'] / 1e9:.1f} GB/s copy")
     print(f"{'':13}{'response s':>11}{'first ms':>10}{'worst ms':>10}{'p50 ms':>9}{'p99 ms':>9}{'1 - cosine':>12}  engines")
     for name, row in table.items():
