@@ -132,7 +132,7 @@ class _Regimes:
 
     def _keeps(self, made: Plan, full: Mapping[str, int]) -> bool:
         for fact in made.facts:
-            names = {atom.name for atom in fact.expr.atoms() if atom.op == "sym"}
+            names = {atom.name for atom in fact.expr.atoms if atom.op == "sym"}
             if any(".strides[" in str(n) or str(n).endswith(".data") or n not in full for n in names):
                 continue  # about layout, which was recorded once: the kernel's own guard looks at it
             if bool(fact.expr.evaluate(full)) != fact.answer:  # type: ignore[arg-type]

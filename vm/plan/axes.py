@@ -6,6 +6,7 @@ from .extents import Expr
 from .graph import remap_view
 from .policy import ShapePolicy
 from .steps import Contract, Literal, Nest, NestInput, NestOp, NestOut, Plan, View, walk
+from .usage import accesses
 
 
 def collapse_rows(plan: Plan, policy: ShapePolicy) -> str:
@@ -29,7 +30,7 @@ def collapse_all(plan: Plan, policy: ShapePolicy) -> str:
 def collapse(nest: Nest, keep_last: bool) -> None:
     """Rewrite a nest over fewer axes, in place."""
     axes = nest.axes
-    fixed = {item.axis for item in nest.inputs if item.kind == "iota"}
+    fixed = {item.axis for item in nest.inputs if item.axis >= 0}  # of iotas
     for out in nest.outs:
         if out.reduce in ("argmax", "argmin"):
             fixed.update(i for i in range(len(axes)) if out.reduced >> i & 1)
@@ -62,9 +63,8 @@ def _joins(nest: Nest, views: list[View], outer: int, inner: int, extent: Expr) 
 
 
 def _views(nest: Nest) -> list[View]:
-    views = [item.view for item in nest.inputs if item.view is not None]
-    views += [op.view for op in nest.ops if op.view is not None]
-    return views + [out.view for out in nest.outs]
+    reads, writes = accesses(nest)
+    return reads + writes
 
 
 def _product(extents: list[Expr]) -> Expr:

@@ -210,7 +210,7 @@ def set_all(steps: list[Step], pairs: list[tuple[ScalarReg, Operand]]) -> None:
             return value is not reg and value in targets
         if isinstance(value, Expr):
             own = reg.expr.terms[0][0][0] if reg.expr is not None else None
-            return any(a in atoms and a is not own for a in value.atoms())
+            return any(a in atoms and a is not own for a in value.atoms)
         return False
 
     if any(reads_target(reg, value) for reg, value in pairs):

@@ -33,7 +33,7 @@ def _used(steps: list[Step], result: Result) -> tuple[set[Buffer], set[Atom]]:
     mentioned: set[Atom] = set()
 
     def look(expr: Expr) -> Expr:
-        mentioned.update(expr.atoms())
+        mentioned.update(expr.atoms)
         return expr
 
     substitute_plan(steps, result, look)

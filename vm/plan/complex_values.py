@@ -64,7 +64,8 @@ def _holds_complex(value: Value) -> bool:
 def is_complex_call(name: str, values: Sequence[Value]) -> bool:
     """Whether a kernel has complex operands, or makes complex numbers."""
     for value in values:
-        if isinstance(value, Cplx) or (isinstance(value, Seq) and _holds_complex(value)):
+        kind = value.__class__
+        if kind is Cplx or (kind is Seq and _holds_complex(value)):
             return not name.startswith(("py.list", "py.tuple", "py.zip", "py.enumerate", "py.dict")) and not (
                 name in ("subscript", "store") and not isinstance(values[0], Cplx) and not (
                     name == "store" and isinstance(values[0], Arr)))

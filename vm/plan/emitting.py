@@ -231,12 +231,15 @@ class Emitting(State):
 
         trap 'VALUE': NumPy raises ValueError when they differ. 'INTERPRET': it may broadcast, or raise.
         """
-        if self.facts.is_equal(a, b) is None:
-            x, y = self.facts.norm(a), self.facts.norm(b)
-            if not ((x - y).is_entry or (x.is_entry and y.is_entry)):
-                self.trap(trap, const(1) - compare("eq", x, y))
-                return True
-        return self.facts.ask_equal(a, b)
+        facts = self.facts
+        known = facts.is_equal(a, b)
+        if known is not None:
+            return known
+        x, y = facts.norm(a), facts.norm(b)
+        if not ((x.is_entry and y.is_entry) or (x - y).is_entry):
+            self.trap(trap, ONE - compare("eq", x, y))
+            return True
+        return facts.ask_equal(x, y)
 
     def broadcast(self, *shapes: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """NumPy's broadcast shape; refused (NumPy will raise) when the shapes do not fit."""
@@ -252,7 +255,7 @@ class Emitting(State):
         return found
 
     def _broadcast(self, shapes: tuple[tuple[Expr, ...], ...]) -> tuple[Expr, ...]:
-        ndim = max(map(len, shapes))
+        ndim = max([len(shape) for shape in shapes])
         out = []
         for axis in range(-ndim, 0):
             current = ONE

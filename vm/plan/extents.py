@@ -34,14 +34,16 @@ class Atom:
 class Expr:
     """const + sum(coef * product(atoms)); interned, so equality of normal forms is identity."""
 
-    __slots__ = ("_atoms", "_bounds", "_text", "const", "is_entry", "terms", "value")
+    __slots__ = ("_bounds", "_text", "atoms", "const", "is_entry", "terms", "value")
 
     def __init__(self, const: int, terms: tuple[tuple[tuple[Atom, ...], int], ...]) -> None:
         self.const, self.terms = const, terms
         self.value: int | None = None if terms else const  # the constant value, or None
         self._bounds: tuple[Bound, Bound] | None = None
-        self._atoms: frozenset[Atom] | None = None
         self._text = ""
+        direct = [atom for product, _ in terms for atom in product]
+        # every atom inside, opaque arguments included
+        self.atoms: frozenset[Atom] = frozenset(direct).union(*[x.atoms for atom in direct for x in atom.args])
         # decided once at call entry: no runtime register anywhere inside
         self.is_entry: bool = all(a.op != "reg" and all(x.is_entry for x in a.args) for p, _ in terms for a in p)
 
@@ -95,14 +97,6 @@ class Expr:
             self._bounds = (lo, hi)
         return self._bounds
 
-    def atoms(self) -> frozenset[Atom]:
-        """Every atom inside, opaque arguments included."""
-        found = self._atoms
-        if found is None:
-            direct = {atom for product, _ in self.terms for atom in product}
-            found = self._atoms = frozenset(direct).union(*(x.atoms() for atom in direct for x in atom.args))
-        return found
-
     def evaluate(self, env: Mapping[object, int] | Callable[[Atom], int]) -> int:
         """Value under env: a mapping from atom names, or a function from 'sym'/'reg' atoms."""
         look: Callable[[Atom], int] = env if callable(env) else (lambda atom: env[atom.name])
@@ -121,7 +115,7 @@ class Expr:
 
     def substitute(self, mapping: Mapping[Atom, Expr]) -> Expr:
         """The expression with atoms replaced, normalised again."""
-        if self.atoms().isdisjoint(mapping):
+        if self.atoms.isdisjoint(mapping):
             return self
         total = const(self.const)
         for product, coef in self.terms:
@@ -199,7 +193,7 @@ ZERO, ONE, MINUS_ONE = const(0), const(1), const(-1)  # one object each for as l
 
 def as_expr(value: Expr | int) -> Expr:
     """`value` as an Expr."""
-    return value if isinstance(value, Expr) else const(value)
+    return value if value.__class__ is Expr else const(value)  # type: ignore[return-value, arg-type]
 
 
 def _atom(op: str, name: object, args: tuple[Expr, ...], lo: Bound, hi: Bound) -> Atom:
@@ -378,7 +372,9 @@ def emax(a: Expr | int, b: Expr | int) -> Expr:
 
 def compare(op: str, a: Expr | int, b: Expr | int) -> Expr:
     """0 or 1: a OP b for op in 'eq', 'lt', 'le'."""
-    return _opaque(op, (as_expr(a), as_expr(b)), 0, 1)
+    a, b = as_expr(a), as_expr(b)
+    known = _atoms.get((op, None, (a, b)))
+    return _opaque(op, (a, b), 0, 1) if known is None else atom_expr(known)
 
 
 def select(cond: Expr, a: Expr | int, b: Expr | int) -> Expr:

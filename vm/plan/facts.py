@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from .extents import Atom, Bound, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register, sub
+from .extents import OPAQUE, Atom, Bound, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register, sub
 from .planner_errors import PlanRefused
 from .steps import Fact
 
@@ -20,11 +20,13 @@ class Facts:
         self.asked: list[Fact] = []
         self.version = 0  # counts what `norm` learned: what was normal under an older one may not be any more
         self._known: dict[Expr, bool] = {}
-        self._normal: dict[Expr, Expr] = {}  # memo of `norm`
+        self._normal: dict[Expr, Expr] = {}  # memo of `norm`, of what it changes
+        self._values: dict[Expr, int] = {}  # of `value_at_hand`
         self._lowest: dict[Expr, Bound] = {}  # of `lower_bound`
         self._compared: dict[tuple[Expr, Expr], bool] = {}  # of `is_equal`, of normal expressions: what is proved stays so
         self._undecided: dict[tuple[Expr, Expr], int] = {}  # those that had no answer when so many facts were known
         self.equal: dict[Atom, Expr] = {}  # symbols that facts proved equal to something simpler
+        self._replaced: set[Atom] = set()  # the same symbols
         self.low: dict[Atom, int] = {}  # lower bounds of symbols that facts proved
         self.bounds_of: dict[Atom, tuple[Expr | None, Expr | None]] = {}  # loop variables: inclusive symbolic bounds
 
@@ -37,7 +39,7 @@ class Facts:
 
     def norm(self, expr: Expr) -> Expr:
         """The expression under known equalities."""
-        if not self.equal or not expr.terms:
+        if expr.atoms.isdisjoint(self._replaced):
             return expr
         found = self._normal.get(expr)
         if found is None:
@@ -57,7 +59,7 @@ class Facts:
             if not question.is_entry:
                 raise PlanRefused(f"{question!r} is known only while the program runs", kind="runtime-extent")
             try:
-                known = bool(question.evaluate(self.sample))
+                known = bool(self.value_at_hand(question))
             except KeyError as error:
                 raise PlanRefused(f"no extent at hand for {error}", kind="signature") from None
             self._known[question] = known
@@ -65,6 +67,19 @@ class Facts:
             if known:
                 self._learn(question)
         return known
+
+    def value_at_hand(self, expr: Expr) -> int:
+        """The value of an entry expression for the extents at hand. Raises KeyError for symbols without one."""
+        found = self._values.get(expr)
+        if found is None:
+            if not expr.const and len(expr.terms) == 1 and expr.terms[0][1] == 1 and len(expr.terms[0][0]) == 1 and (
+                    expr.terms[0][0][0].args):  # one question: its sides are asked about again
+                atom = expr.terms[0][0][0]
+                found = OPAQUE[atom.op](*[self.value_at_hand(side) for side in atom.args])
+            else:
+                found = expr.evaluate(self.sample)
+            self._values[expr] = found
+        return found
 
     def _learn(self, question: Expr) -> None:
         if question.const or len(question.terms) != 1:
@@ -80,18 +95,19 @@ class Facts:
             for a, b in (args, args[::-1]):
                 if not a.const and len(a.terms) == 1 and a.terms[0][1] == 1 and len(a.terms[0][0]) == 1:
                     atom = a.terms[0][0][0]
-                    if atom.op == "sym" and atom not in b.atoms():
+                    if atom.op == "sym" and atom not in b.atoms:
                         self._learn_equal(atom, b)
                         return
 
     def _learn_equal(self, atom: Atom, value: Expr) -> None:
         """From now on a normal expression holds `value` where it held the symbol."""
-        for expr in [expr for expr, normal in self._normal.items() if atom in normal.atoms()]:
+        for expr in [expr for expr, normal in self._normal.items() if atom in normal.atoms]:
             del self._normal[expr]
         for other, known in self.equal.items():
-            if atom in known.atoms():
+            if atom in known.atoms:
                 self.equal[other] = known.substitute({atom: value})
         self.equal[atom] = value
+        self._replaced.add(atom)
         self.version += 1
         if self.bounds_of:
             self._lowest.clear()
@@ -110,7 +126,12 @@ class Facts:
         """a == b when proved either way under what is known."""
         if a is b:
             return True
-        x, y = self.norm(as_expr(a)), self.norm(as_expr(b))
+        x, y = as_expr(a), as_expr(b)
+        replaced = self._replaced
+        if not x.atoms.isdisjoint(replaced):
+            x = self.norm(x)
+        if not y.atoms.isdisjoint(replaced):
+            y = self.norm(y)
         if x is y:
             return True
         if not x.terms and not y.terms:
@@ -132,7 +153,9 @@ class Facts:
     def ask_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a == b; recorded when it must be asked."""
         known = self.is_equal(a, b)
-        return self.ask(equality(*_apart(self.norm(as_expr(a)), self.norm(as_expr(b))))) if known is None else known
+        if known is None:
+            known = self.ask(equality(*_apart(self.norm(as_expr(a)), self.norm(as_expr(b)))))
+        return known
 
     def can_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a == b: proved, or asked where both are known at entry; False otherwise."""
@@ -173,7 +196,7 @@ class Facts:
     def _holds(self, expr: Expr) -> bool:
         """Whether expr >= 0 for the extents at hand."""
         try:
-            return expr.evaluate(self.sample) >= 0
+            return self.value_at_hand(expr) >= 0
         except KeyError:
             return False
 
@@ -190,7 +213,7 @@ class Facts:
         if not expr.is_entry:
             raise PlanRefused(f"{expr!r} is known only while the program runs", kind="runtime-extent")
         try:
-            value = expr.evaluate(self.sample)
+            value = self.value_at_hand(expr)
         except KeyError as error:
             raise PlanRefused(f"no extent at hand for {error}", kind="signature") from None
         self.ask(equality(expr, const(value)))
@@ -206,7 +229,9 @@ class Facts:
         return found
 
     def _find_lower_bound(self, expr: Expr) -> Bound:
-        best = max(expr.bounds()[0], self._tight(expr))
+        best = expr.bounds()[0]
+        if self.low:
+            best = max(best, self._tight(expr))
         for _ in range(0 if expr.is_entry else 4):
             expr, changed = self._push(expr, upper=False)
             best = max(best, expr.bounds()[0], self._tight(expr))
@@ -234,6 +259,8 @@ class Facts:
 
     def upper_entry(self, expr: Expr) -> Expr | None:
         """An entry expression that is never below `expr`, or None: the size of what changes inside a loop."""
+        if expr.is_entry:
+            return expr
         for _ in range(6):
             if expr.is_entry:
                 return expr

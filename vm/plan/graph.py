@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .extents import Expr, const
+from .extents import ZERO, Expr
 from .steps import Literal, Nest, NestInput, NestOp, NestOut, ScalarOpStep, ScalarReg, Step, View
 
 
@@ -309,10 +309,11 @@ def input_key(item: NestInput) -> object:
 
 def remap_view(view: View, axes: Sequence[int], shape: tuple[Expr, ...]) -> View:
     """The view over other axes: axis i becomes axes[i] (-1: an axis of extent 1, dropped)."""
-    strides = [const(0)] * len(shape)
-    for old, new in enumerate(axes):
+    strides = [ZERO] * len(shape)
+    old = view.strides
+    for at, new in enumerate(axes):
         if new >= 0:
-            strides[new] = view.strides[old]
+            strides[new] = old[at]
     return View(view.buffer, view.dtype, shape, tuple(strides), view.offset)
 
 

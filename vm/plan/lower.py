@@ -280,8 +280,11 @@ class _Lowering:
             base = self.outputs[self.output_of[buffer]].ptr
         else:
             base = self._pointer(buffer.row)
-        ref = Ref(base, offset, tuple([regs.value(stride) for stride in view.strides]))
-        if view.offset.is_entry and all(stride.is_entry for stride in view.strides):
+        ref = Ref(base, offset, regs.values(view.strides))
+        if view.offset.is_entry:
+            for stride in view.strides:
+                if not stride.is_entry:
+                    return ref
             self.refs[key] = ref
         return ref
 
@@ -303,7 +306,6 @@ class _Lowering:
 
     def _nest(self, nest: Nest) -> None:
         regs = self.regs
-        value = regs.value
         inputs = []
         for item in nest.inputs:
             if item.view is not None:
@@ -320,9 +322,8 @@ class _Lowering:
                 ops.append(NodeOp(op.op, op.dtype, op.operand_dtype, op.args, op.view.dtype, self._ref(op.view),
                                   self._indexes(op.indexes), op.position))
         outs = [Out(out.slot, out.reduce, out.view.dtype, self._ref(out.view), out.reduced, out.mask,
-                    self._indexes(out.indexes), out.position) for out in nest.outs]
-        axes = tuple([value(extent) for extent in nest.axes])
-        regs.emit(NestCode(axes, tuple(inputs), tuple(ops), tuple(outs)))
+                    self._indexes(out.indexes) if out.indexes else (), out.position) for out in nest.outs]
+        regs.emit(NestCode(regs.values(nest.axes), tuple(inputs), tuple(ops), tuple(outs)))
 
     def _indexes(self, indexes: tuple[tuple[int, Expr, Expr], ...]) -> tuple[tuple[int, Reg, Reg], ...]:
         value = self.regs.value

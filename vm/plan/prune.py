@@ -30,7 +30,7 @@ def _drop_dead(steps: list[Step], reads: dict[Buffer, int]) -> int:
         if isinstance(step, Nest):
             outs = [out for out in step.outs
                     if out.indexes or out.view.buffer.kind != "temp" or reads.get(out.view.buffer)]
-            if any(op.indexes for op in step.ops):
+            if len(outs) == len(step.outs) or any(op.indexes for op in step.ops):
                 continue
             if outs:
                 step.outs = outs

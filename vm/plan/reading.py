@@ -48,7 +48,7 @@ class LiveReader:
         sample = self.sample
         if row.kind == "array":
             array: Any = value
-            sample[f"{path}.data"] = array.ctypes.data if array.size else 0
+            sample[f"{path}.data"] = array.__array_interface__["data"][0] if array.size else 0
             for axis, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
                 sample[f"{path}.shape[{axis}]"] = extent
                 sample[f"{path}.strides[{axis}]"] = stride

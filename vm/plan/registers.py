@@ -17,6 +17,8 @@ _INT_FOLD = {
     "add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "ne": lambda a, b: int(a != b),
     **OPAQUE,
 }
+_LEFT_NEUTRAL = {"mul": 1, "add": 0}
+_RIGHT_NEUTRAL = {"mul": 1, "floordiv": 1, "add": 0, "sub": 0}
 _COMMUTES = frozenset(("add", "mul", "min", "max", "eq", "ne"))
 _Key = tuple[str, Reg, Reg, Reg]
 
@@ -146,8 +148,7 @@ class Registers:
 
     def bound(self, expr: Expr) -> Reg:
         """Register that `bind` computes; the expression holds entry symbols alone."""
-        entry = self.entry
-        reg = entry.exprs.get(expr)
+        reg = self.entry.exprs.get(expr)
         if reg is None:
             if not expr.terms:
                 reg = self.int_const(expr.const)
@@ -160,8 +161,17 @@ class Registers:
                     term = self._product(product, coef, 0)
                     total = term if total < 0 else self.op("add", total, term, 0)
                 reg = self.op("add", total, self.int_const(expr.const), 0) if expr.const else total
-            entry.exprs[expr] = reg
+            self.entry.exprs[expr] = reg
         return reg
+
+    def values(self, exprs: tuple[Expr, ...]) -> tuple[Reg, ...]:
+        """Registers of several expressions: the extents of a nest, the strides of a view."""
+        known = self.entry.exprs
+        regs = []
+        for expr in exprs:
+            reg = known.get(expr)
+            regs.append(self.value(expr) if reg is None else reg)
+        return tuple(regs)
 
     def _product(self, product: tuple[Atom, ...], coef: int, level: int) -> Reg:
         reg = self._atom(product[0], level)
@@ -212,6 +222,8 @@ class Registers:
 
     def level_of(self, expr: Expr) -> int:
         """Index of the outermost scope in which the expression's value is fixed."""
+        if expr.is_entry:
+            return 0
         return max([self._level(atom) for product, _ in expr.terms for atom in product], default=0)
 
     def _level(self, atom: Atom) -> int:
@@ -227,23 +239,31 @@ class Registers:
         if c >= 0:
             if c in values:
                 return a if values[c] else b
-        elif a in values and b in values:
-            return self.int_const(_INT_FOLD[op](values[a], values[b]))
-        elif (op == "mul" and values.get(a) == 1) or (op == "add" and values.get(a) == 0):
-            return b
-        elif (op in ("mul", "floordiv") and values.get(b) == 1) or (op in ("add", "sub") and values.get(b) == 0):
-            return a
+        else:
+            x, y = values.get(a), values.get(b)
+            if x is not None:
+                if y is not None:
+                    return self.int_const(_INT_FOLD[op](x, y))
+                if _LEFT_NEUTRAL.get(op) == x:
+                    return b
+            elif y is not None and _RIGHT_NEUTRAL.get(op) == y:
+                return a
         if level < 0:
             level = len(self.scopes) - 1
         if a > b and op in _COMMUTES:
             a, b = b, a
         key = (op, a, b, c)
-        for scope in self.scopes[:level + 1]:
+        reg = self.entry.numbers.get(key)
+        if reg is not None:
+            return reg
+        for scope in self.scopes[1:level + 1] if level else ():
             reg = scope.numbers.get(key)
             if reg is not None:
                 return reg
         scope = self.scopes[level]
-        reg = scope.numbers[key] = self.new("i64")
+        types = self.types
+        reg = scope.numbers[key] = len(types)
+        types.append("i64")
         scope.code.append(Int(op, reg, a, b, c))
         return reg
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from .extents import Expr, const
+from .extents import Expr, const, mul
 
 ITEM_BYTES = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8,
               "f16": 2, "f32": 4, "f64": 8, "c64": 8, "c128": 16}  # steps see complex memory as two real views
@@ -331,18 +331,20 @@ def walk(steps: list[Step]) -> Iterator[Step]:
     """Every step, regions included, in program order."""
     for step in steps:
         yield step
-        if isinstance(step, (ForStep, WhileStep)):
-            yield from walk(step.body)
-        elif isinstance(step, IfStep):
-            yield from walk(step.then)
-            yield from walk(step.orelse)
+        kind = step.__class__
+        if kind is ForStep or kind is WhileStep:
+            yield from walk(step.body)  # type: ignore[union-attr]
+        elif kind is IfStep:
+            yield from walk(step.then)  # type: ignore[union-attr]
+            yield from walk(step.orelse)  # type: ignore[union-attr]
 
 
 def contiguous_strides(shape: tuple[Expr, ...], item_bytes: int) -> tuple[Expr, ...]:
     """Byte strides of C order."""
-    strides: list[Expr] = []
     step = const(item_bytes)
-    for extent in reversed(shape):
+    strides = [step]
+    for extent in shape[:0:-1]:
+        step = mul(step, extent)
         strides.append(step)
-        step = step * extent
-    return tuple(reversed(strides))
+    strides.reverse()
+    return tuple(strides) if shape else ()

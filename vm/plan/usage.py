@@ -194,11 +194,15 @@ def _holds(step: Step, body: list[Step]) -> bool:
 def accesses(step: Step) -> tuple[list[View], list[View]]:
     """Views that a step reads and writes itself (nested regions left out)."""
     if isinstance(step, Nest):
-        reads = [item.view for item in step.inputs if item.view is not None]
+        reads = []
+        for item in step.inputs:
+            if item.view is not None:
+                reads.append(item.view)
         for op in step.ops:
             if op.view is not None:
                 reads.append(op.view)
-        return reads, [out.view for out in step.outs]
+        outs = step.outs
+        return reads, [outs[0].view] if len(outs) == 1 else [out.view for out in outs]
     if isinstance(step, Contract):
         reads = [step.a, step.b]
         if step.bias is not None:
