@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..templates.scalars import GUARDED
 from ..vm.errors import InternalError, PlanError
 from ..vm.plan.code import (
     ARENA,
@@ -85,7 +86,8 @@ class Module:
 
     def text(self) -> str:
         """The C source: includes, nests, kernels, table."""
-        parts = ['#include "pb_abi.h"', '#include "pb_bundle.h"']
+        bodies = [*self.nests, *(text for _, text in self.kernels)]
+        parts = [*_uses(bodies), '#include "pb_abi.h"', '#include "pb_bundle.h"']
         if self.has_products:
             parts.append('#include "pb_bundle_product.h"')
         for text, name in self.nests.items():
@@ -96,6 +98,12 @@ class Module:
         parts.append(f"static const pb_kernel pb_kernels[] = {{\n{rows or '    {0},'}}};\n")
         parts.append(_TABLE % (_PACKING if self.has_products else '"none", NULL, NULL', len(self.kernels)))
         return "\n".join(parts)
+
+
+def _uses(bodies: list[str]) -> list[str]:
+    """Definitions that ask pb_guarded.h for the operations which occur, and no others."""
+    used = [name for name in GUARDED if any(f"pb_{name}_f" in body for body in bodies)]
+    return ["#define PB_ONLY_USED", *(f"#define PB_USE_{name}" for name in used)]
 
 
 # PB_LEVEL is a macro that the build defines for each CPU level.

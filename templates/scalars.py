@@ -1,7 +1,8 @@
 """The scalar operations: one row each, shared by stencils, bundles and scalar registers.
 
-A row names a C inline function `pb_<name>_<dtype>(a[, b[, c]])` in `include/pb_scalar.h`, written once, branch-free where it must
-vectorise. The result dtype is the operand dtype, or `bool` for predicates. Ids are stable: tapes hold them.
+A row names a C inline function `pb_<name>_<dtype>(a[, b[, c]])` in `include/pb_scalar.h`, written once; where loops over it must
+vectorise it has no branches, or vector variants. The result dtype is the operand dtype, or `bool` for predicates. Ids are
+stable: tapes hold them.
 """
 
 from __future__ import annotations
@@ -58,6 +59,9 @@ OPS: tuple[ScalarOp, ...] = _ops([
     ("select", 3, _B + _N, False), ("erf", 1, _F, False),
 ])
 BY_NAME: dict[str, ScalarOp] = {op.name: op for op in OPS}
+
+# Operations with vector variants of their own (include/pb_guarded.h), compiled where a translation unit asks for them.
+GUARDED: tuple[str, ...] = ("pow", "sin", "cos", "tan")
 
 # Reductions of a nest's output, in descriptor order. `argmax`/`argmin` yield i64 indices along one reduced axis
 # (the first NaN wins, then the first extremum), `any`/`all` take and yield bool.

@@ -138,6 +138,18 @@ def test_equal_nests_are_one_function() -> None:
     assert text.count("pb_tanh_f32(") == 1
 
 
+def test_functions_with_vector_variants_are_compiled_where_they_are_used() -> None:
+    b = Builder()
+    x = b.arg("x", [None])
+    b.ret(b.unary("sin", x), b.binary("pow", x, b.unary("cos", x)))
+    code = lower_plan(b.plan())
+    text = c_source([Kernel("pb_k", code, {})])
+    assert all(f"#define PB_USE_{name}\n" in text for name in ("sin", "cos", "pow")) and "PB_USE_tan" not in text
+    x_ = np.concatenate([np.linspace(-9, 9, 333), [1e30, -1e30, np.inf, np.nan, -0.0, 0.0]]).astype("f4")
+    with np.errstate(all="ignore"):
+        same(driver(code)({0: x_}), (np.sin(x_), x_ ** np.cos(x_)), "sin, cos and pow")
+
+
 def test_strides_known_at_run_time_only() -> None:
     b = Builder()
     x, y = b.arg("x", [None, None], layout="S"), b.arg("y", [None, None], layout="S")

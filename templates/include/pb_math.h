@@ -1,9 +1,10 @@
 /* Transcendental functions of pb_scalar.h, for f32 and f64, written without branches so that loops over them vectorise.
  *
- * Ours, at most 4 ULP (tests/test_scalars.py measures it): exp exp2 expm1 log log2 log1p tanh hypot, erf of f32.
- * libm, one call for each element: erf of f64, log10 cbrt sin cos tan arcsin arccos arctan sinh cosh arcsinh arccosh arctanh arctan2
- * pow; logaddexp branches. Included by pb_scalar.h alone.
- * Source: coefficients of f32 exp and log from Cephes (S. Moshier), of f64 log from fdlibm (Sun Microsystems).
+ * Ours, at most 4 ULP (tests/test_scalars.py measures it): here exp exp2 expm1 log log2 log1p tanh erf hypot; pow log10 sinh cosh in
+ * pb_power.h; arctan arctan2 arcsin arccos in pb_arc.h; sin cos tan in pb_trig.h. Of these pow, sin, cos and tan leave rare
+ * elements to libm, see pb_guarded.h. libm, one call for each element: cbrt arcsinh arccosh arctanh; pow and log10 of f64
+ * where there is no fused multiply-add; logaddexp branches. Included by pb_scalar.h alone.
+ * Source: coefficients of f32 exp and log from Cephes (S. Moshier), of f64 log from fdlibm (Sun Microsystems); minimax fits else.
  */
 
 /* x + MAGIC is rounded to an integer, which its low mantissa bits hold. */
@@ -19,7 +20,8 @@ PB_INLINE pb_f32 pb_expm1_core_f32(pb_f32 r) { /* pairs of terms: a shorter chai
     return PB_FMA_f32(PB_FMA_f32(PB_FMA_f32(high, r2, mid), r2, low), r2, r);
 }
 
-PB_INLINE pb_f64 pb_expm1_core_f64(pb_f64 r) { /* Taylor to r**13: the rest is below 4e-18 */
+/* exp(r) - 1 - r: Taylor to r**13, the rest is below 4e-18 */
+PB_INLINE pb_f64 pb_expm1_rest_f64(pb_f64 r) {
     pb_f64 r2 = r * r, r4 = r2 * r2;
     pb_f64 a = PB_FMA_f64(1.6059043836821613e-10, r, 2.08767569878681e-09);
     pb_f64 b = PB_FMA_f64(2.505210838544172e-08, r, 2.755731922398589e-07);
@@ -28,8 +30,9 @@ PB_INLINE pb_f64 pb_expm1_core_f64(pb_f64 r) { /* Taylor to r**13: the rest is b
     pb_f64 e = PB_FMA_f64(0.008333333333333333, r, 0.041666666666666664);
     pb_f64 f = PB_FMA_f64(0.16666666666666666, r, 0.5);
     pb_f64 ab = PB_FMA_f64(a, r2, b), cd = PB_FMA_f64(c, r2, d), ef = PB_FMA_f64(e, r2, f);
-    return PB_FMA_f64(PB_FMA_f64(PB_FMA_f64(ab, r4, cd), r4, ef), r2, r);
+    return PB_FMA_f64(PB_FMA_f64(ab, r4, cd), r4, ef) * r2;
 }
+PB_INLINE pb_f64 pb_expm1_core_f64(pb_f64 r) { return pb_expm1_rest_f64(r) + r; }
 
 /* 2**n for n in [-126, 127] ([-1022, 1023]), given n + BIASED: the low mantissa bits hold n plus the exponent's bias. */
 #define PB_BIASED_f32 (PB_MAGIC_f32 + 127.0f)
@@ -143,7 +146,7 @@ PB_INLINE pb_f64 pb_hypot_f64(pb_f64 a, pb_f64 b) {
     return (a == PB_INF_f64) | (b == PB_INF_f64) ? PB_INF_f64 : h;
 }
 
-/* 1 - exp(a polynomial) from 59/64 on, below it an odd polynomial: both minimax fits to log(erfc(x)) and erf(x) / x - 1 */
+/* 1 - exp(a polynomial) from 59/64 on, below it an odd polynomial: both minimax fits, to log(erfc(x)) / x and erf(x) / x - 1 */
 PB_INLINE pb_f32 pb_erf_f32(pb_f32 x) {
     pb_f32 a = __builtin_fabsf(x), z = x * x;
     pb_f32 t = a > 4.0f ? 4.0f : a;
@@ -164,7 +167,43 @@ PB_INLINE pb_f32 pb_erf_f32(pb_f32 x) {
     return a < 0.921875f ? small : large;
 }
 
-PB_INLINE pb_f64 pb_erf_f64(pb_f64 x) { return __builtin_erf(x); }
+PB_INLINE pb_f64 pb_erf_f64(pb_f64 x) {
+    pb_f64 a = __builtin_fabs(x), z = x * x;
+    pb_f64 t = a > 5.95 ? 5.95 : a;
+    pb_f64 p = -8.329296176897447e-10;
+    p = PB_FMA_f64(p, z, 1.3979238107714887e-08);
+    p = PB_FMA_f64(p, z, -1.626286131047166e-07);
+    p = PB_FMA_f64(p, z, 1.6453870193349903e-06);
+    p = PB_FMA_f64(p, z, -1.4925211028450326e-05);
+    p = PB_FMA_f64(p, z, 0.00012055317287870785);
+    p = PB_FMA_f64(p, z, -0.000854832665311562);
+    p = PB_FMA_f64(p, z, 0.005223977619886581);
+    p = PB_FMA_f64(p, z, -0.02686617064463824);
+    p = PB_FMA_f64(p, z, 0.1128379167095286);
+    p = PB_FMA_f64(p, z, -0.3761263890318371);
+    p = PB_FMA_f64(p, z, 0.1283791670955126);
+    pb_f64 small = PB_FMA_f64(p, x, x);
+    pb_f64 q = 1.7226777533020036e-12;
+    q = PB_FMA_f64(q, t, -7.549135542952167e-11);
+    q = PB_FMA_f64(q, t, 1.549592959146743e-09);
+    q = PB_FMA_f64(q, t, -1.97886006735513e-08);
+    q = PB_FMA_f64(q, t, 1.7590094898783714e-07);
+    q = PB_FMA_f64(q, t, -1.1513104131957015e-06);
+    q = PB_FMA_f64(q, t, 5.700344993152857e-06);
+    q = PB_FMA_f64(q, t, -2.1401278801035583e-05);
+    q = PB_FMA_f64(q, t, 5.877927858266221e-05);
+    q = PB_FMA_f64(q, t, -0.00010112400695801151);
+    q = PB_FMA_f64(q, t, 1.01120901798013e-05);
+    q = PB_FMA_f64(q, t, 0.0005630543201629962);
+    q = PB_FMA_f64(q, t, -0.0016812003840253533);
+    q = PB_FMA_f64(q, t, 0.00020353743688731682);
+    q = PB_FMA_f64(q, t, 0.019129599774069053);
+    q = PB_FMA_f64(q, t, -0.10277257102586031);
+    q = PB_FMA_f64(q, t, -0.6366198484224712);
+    q = PB_FMA_f64(q, t, -1.1283791543377668);
+    pb_f64 large = __builtin_copysign(-pb_expm1_mid_f64(q * t), x);
+    return a < 0.921875 ? small : large;
+}
 
 /* x = 2**k * m with m in [sqrt(1/2), sqrt(2)), for x positive and finite: log(m), and k through the pointer */
 PB_INLINE pb_f32 pb_log_core_f32(pb_f32 x, pb_f32 *k) {
@@ -246,24 +285,12 @@ PB_INLINE pb_f64 pb_log2_f64(pb_f64 x) {
 PB_LOG1P(f32)
 PB_LOG1P(f64)
 
-PB_INLINE pb_f64 pb_pow_f64(pb_f64 a, pb_f64 b) { return __builtin_pow(a, b); }
-PB_INLINE pb_f32 pb_pow_f32(pb_f32 a, pb_f32 b) { return __builtin_powf(a, b); }
 
 #define PB_LIBM(T, S)                                                                                                   \
-    PB_INLINE pb_##T pb_log10_##T(pb_##T x) { return __builtin_log10##S(x); }                                           \
     PB_INLINE pb_##T pb_cbrt_##T(pb_##T x) { return __builtin_cbrt##S(x); }                                             \
-    PB_INLINE pb_##T pb_sin_##T(pb_##T x) { return __builtin_sin##S(x); }                                               \
-    PB_INLINE pb_##T pb_cos_##T(pb_##T x) { return __builtin_cos##S(x); }                                               \
-    PB_INLINE pb_##T pb_tan_##T(pb_##T x) { return __builtin_tan##S(x); }                                               \
-    PB_INLINE pb_##T pb_arcsin_##T(pb_##T x) { return __builtin_asin##S(x); }                                           \
-    PB_INLINE pb_##T pb_arccos_##T(pb_##T x) { return __builtin_acos##S(x); }                                           \
-    PB_INLINE pb_##T pb_arctan_##T(pb_##T x) { return __builtin_atan##S(x); }                                           \
-    PB_INLINE pb_##T pb_sinh_##T(pb_##T x) { return __builtin_sinh##S(x); }                                             \
-    PB_INLINE pb_##T pb_cosh_##T(pb_##T x) { return __builtin_cosh##S(x); }                                             \
     PB_INLINE pb_##T pb_arcsinh_##T(pb_##T x) { return __builtin_asinh##S(x); }                                         \
     PB_INLINE pb_##T pb_arccosh_##T(pb_##T x) { return __builtin_acosh##S(x); }                                         \
     PB_INLINE pb_##T pb_arctanh_##T(pb_##T x) { return __builtin_atanh##S(x); }                                         \
-    PB_INLINE pb_##T pb_arctan2_##T(pb_##T a, pb_##T b) { return __builtin_atan2##S(a, b); }                            \
     PB_INLINE pb_##T pb_logaddexp_##T(pb_##T a, pb_##T b) { /* NumPy's npy_logaddexp */                                 \
         if (a == b) return a + (pb_##T)0.693147180559945309417232121458176568;                                          \
         pb_##T d = a - b;                                                                                               \
@@ -273,3 +300,8 @@ PB_INLINE pb_f32 pb_pow_f32(pb_f32 a, pb_f32 b) { return __builtin_powf(a, b); }
     }
 PB_LIBM(f32, f)
 PB_LIBM(f64, )
+
+#include "pb_guarded.h"
+#include "pb_power.h"
+#include "pb_arc.h"
+#include "pb_trig.h"

@@ -12,7 +12,8 @@
  *   pb_load_<memory>(p), pb_store_<memory>(p, x)    the same through a pointer of any alignment
  *
  * Compile with -fno-math-errno -fno-trapping-math -ffp-contract=off -fwrapv -fno-strict-aliasing. Then everything but the
- * functions listed as "libm" in pb_math.h is free of branches and calls, so that loops over it vectorise. u64 is not there.
+ * functions listed as "libm" in pb_math.h is free of branches and calls, or has vector variants (pb_guarded.h), so that loops over it
+ * vectorise. u64 is not there.
  */
 #ifndef PB_SCALAR_H
 #define PB_SCALAR_H
