@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from ..templates import levels
@@ -21,7 +22,7 @@ from ..vm import flags
 from ..vm.errors import ConfigError
 from ..vm.options import OPTIONS
 from ..vm.plan.code_json import dispatch_spec
-from ..vm.run.bundle import MANIFEST, file_digest, host_stamp
+from ..vm.run.bundle import MANIFEST, file_digest, host_stamp, records_digest
 from ..vm.run.manifest import (
     BundleFunction,
     BundleKernel,
@@ -69,12 +70,16 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
         with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as folder:
             bundle = Path(folder) / "bundle"
             bundle.mkdir()
+            with _before_sys_path(roots):
+                manifest = _write_programs(bundle, functions, compiler, roots)
             files: dict[str, str] = {}
             if compiler is not None and any(f.plans for f in functions):
-                module = make_module(functions)
-                files = _Compilation(compiler, module, Path(folder), bundle, step).run(wanted, _job_count(jobs))
-            with _before_sys_path(roots):
-                _write_files(bundle, functions, files, compiler, roots)
+                work = _Compilation(compiler, make_module(functions), records_digest(manifest.to_bytes()), Path(folder),
+                                    bundle, step)
+                files = work.run(wanted, _job_count(jobs))
+            entries = {level: TargetFile(name, file_digest((bundle / name).read_bytes()))
+                       for level, name in files.items()}
+            (bundle / MANIFEST).write_bytes(replace(manifest, targets=entries).to_bytes())
             if verify and files:
                 step("verify")
                 from .verify import verify_bundle
@@ -128,8 +133,10 @@ def cython_source(module: Module) -> str:
 class _Compilation:
     """Cython once, then the C compiler once a CPU level; the product, equal in all bundles, is an object of its own."""
 
-    def __init__(self, compiler: toolchain.Toolchain, module: Module, folder: Path, bundle: Path, step: Step) -> None:
-        self.compiler, self.module, self.folder, self.bundle, self.step = compiler, module, folder, bundle, step
+    def __init__(self, compiler: toolchain.Toolchain, module: Module, records: str, folder: Path, bundle: Path,
+                 step: Step) -> None:
+        self.compiler, self.module, self.records = compiler, module, records
+        self.folder, self.bundle, self.step = folder, bundle, step
         self.headers = [path.read_bytes() for path in sorted(toolchain.INCLUDE.glob("*.h"))]
 
     def run(self, wanted: Sequence[levels.Level], jobs: int) -> dict[str, str]:
@@ -167,7 +174,8 @@ class _Compilation:
         # one C text for all levels; the loader wants the module to be called as the file
         name = f"{MODULE}_{level.name}"
         output = self.bundle / (name + toolchain.ABI3_SUFFIX)
-        output.write_bytes(self.compiled(text, level, [f"-DPyInit_{MODULE}=PyInit_{name}"], objects))
+        output.write_bytes(self.compiled(text, level, [f"-DPyInit_{MODULE}=PyInit_{name}",
+                                                         f'-DPB_RECORDS="{self.records}"'], objects))
         self.step(f"compile {level.target}")
         return level.target, output.name
 
@@ -223,17 +231,16 @@ def _before_sys_path(roots: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
         sys.path[:] = saved
 
 
-def _write_files(bundle: Path, functions: Sequence[BuiltFunction], files: dict[str, str],
-                 compiler: toolchain.Toolchain | None, roots: Sequence[str | os.PathLike[str]]) -> None:
-    """Programs and manifest."""
+def _write_programs(bundle: Path, functions: Sequence[BuiltFunction], compiler: toolchain.Toolchain | None,
+                    roots: Sequence[str | os.PathLike[str]]) -> Manifest:
+    """Write the programs. Returns the manifest, shared objects still missing."""
     records = {}
     for function in functions:
         name = file_stem(function.buckets.qualname).replace("%", "_") + ".msbc"
         (bundle / name).write_bytes(function.msbc)
         records[function.buckets.qualname] = _record(function, name, roots)
-    entries = {level: TargetFile(name, file_digest((bundle / name).read_bytes())) for level, name in files.items()}
     stamp = host_stamp() | {"compiler": compiler.version if compiler is not None else ""}
-    (bundle / MANIFEST).write_bytes(Manifest(entries, records, stamp).to_bytes())
+    return Manifest({}, records, stamp)
 
 
 def _record(function: BuiltFunction, msbc: str, roots: Sequence[str | os.PathLike[str]]) -> BundleFunction:

@@ -106,11 +106,12 @@ def _uses(bodies: list[str]) -> list[str]:
     return ["#define PB_ONLY_USED", *(f"#define PB_USE_{name}" for name in used)]
 
 
-# PB_LEVEL is a macro that the build defines for each CPU level.
+# PB_LEVEL and PB_RECORDS are macros that the build defines: the CPU level, the digest of the manifest's functions.
 _TABLE = """static const pb_kernel_table pb_bundle_table = {
     {PB_ABI_VERSION, PB_LEVEL, %s},
     %d,
     pb_kernels,
+    PB_RECORDS,
 };
 static const void *const pb_bundle_address = &pb_bundle_table;
 """

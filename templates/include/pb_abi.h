@@ -8,7 +8,7 @@
 #define PB_ABI_H
 #include <stdint.h>
 
-#define PB_ABI_VERSION 1
+#define PB_ABI_VERSION 2
 
 typedef union {
     int64_t i; /* i64, i32 (sign-extended), bool (0/1) */
@@ -38,6 +38,7 @@ enum {
     PB_TRAP_OVERFLOW = 3,       /* OverflowError */
     PB_TRAP_VALUE = 4,          /* ValueError: shapes that do not fit */
     PB_TRAP_MEMORY = 5,         /* MemoryError */
+    PB_TRAP_RAISE = 7,          /* what the program raises at that position */
     PB_TRAP_INTERPRET = 6       /* nothing observable was changed: the interpreter must run this call */
 };
 
@@ -74,5 +75,6 @@ typedef struct {
     pb_library library;
     int32_t n_kernels;
     const pb_kernel *kernels;
+    const char *records; /* digest of the manifest's functions that the kernels were made for, in hexadecimal digits */
 } pb_kernel_table;
 #endif

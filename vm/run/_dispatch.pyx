@@ -57,6 +57,7 @@ cdef extern from "_dispatch.h" nogil:
         pb_library library
         int32_t n_kernels
         const pb_kernel *kernels
+        const char *records
     ctypedef struct pb_arena:
         char *p
         size_t bytes
@@ -132,6 +133,12 @@ cdef extern from "Python.h":
 pb_dispatch_init()
 
 ABI_VERSION = PB_ABI_VERSION
+
+
+def kernel_records(table):
+    """Digest of the manifest's functions that the kernels of a shared object (capsule) were made for."""
+    cdef pb_kernel_table *found = <pb_kernel_table *>PyCapsule_GetPointer(table, "prebake.kernels")
+    return found.records.decode() if found.library.abi_version == PB_ABI_VERSION else ""
 
 # memory dtype names in the order of the codes in _dispatch.h
 DTYPE_CODES = {name: code for code, name in enumerate(

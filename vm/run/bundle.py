@@ -44,6 +44,16 @@ def file_digest(data: bytes) -> str:
     return blake2b(data, digest_size=32).hexdigest()
 
 
+def records_digest(manifest: bytes) -> str:
+    """64 hexadecimal digits over the functions of a manifest's bytes: shared objects hold it.
+
+    A kernel reads what its plan in the manifest says and nothing else checks that again, so that one must not be
+    edited without the other.
+    """
+    _, _, body = manifest.partition(_DIGEST_TAIL)
+    return file_digest(body[:body.rfind(b',"stamp":')])
+
+
 def host_stamp() -> dict[str, Any]:
     """The stamp of a bundle that would be built here and now (`compiler` is the build's to fill in)."""
     return {"bundle_format": BUNDLE_FORMAT, "prebake_version": VERSION, "msbc_version": MSBC_VERSION,
@@ -161,7 +171,11 @@ class Bundle:
             if found != digest:
                 raise self._refuse(f"{field} digest", f"{name} {str(digest)[:16]}", found[:16], _REBUILD)
         if target is not None:
-            self.table = self._load_library(target["file"], level, target["digest"])
+            table = self._load_library(target["file"], level, target["digest"])
+            if _dispatch.kernel_records(table) != records_digest(data):
+                raise self._refuse("functions", f"kernels for {_dispatch.kernel_records(table)[:16]}",
+                                   f"a manifest edited since: {records_digest(data)[:16]}", _REBUILD)
+            self.table = table
         self.level, self.targets, self.records = level, targets, records
 
     def _check_stamp(self) -> None:

@@ -4,7 +4,7 @@ same JSON as plain dictionaries, because a dozen dataclasses cost more start-up 
 A bundle is a folder: `manifest.json`, one `.msbc` a function, one shared object a CPU level. `manifest.json` is
 
     {"digest": "<blake2b-32 of every byte after this line>",
-    "stamp": {"bundle_format": 1, "prebake_version": ..., "msbc_version": 1, "abi_version": 1, "platform": ...,
+    "stamp": {"bundle_format": 1, "prebake_version": ..., "msbc_version": 1, "abi_version": 2, "platform": ...,
               "compiler": ...},
     "targets": {LEVEL: {"file": NAME, "digest": HEX}},
     "functions": {"module:qualname": {
@@ -18,7 +18,8 @@ A bundle is a folder: `manifest.json`, one `.msbc` a function, one shared object
 
 The first line is exactly `{"digest": "` + 64 hexadecimal digits + `",\n`; the rest is one JSON object without its
 brace. File names are plain names (letters, digits, `_ . -`), digests are `file_digest` of the file's bytes. The
-shared object's extension module is called as its file is up to the first dot (`PyInit_<that>`).
+shared object's extension module is called as its file is up to the first dot (`PyInit_<that>`), and holds the digest of
+the bytes of `functions`.
 Kernels are listed by priority: the first whose bucket holds and whose guards pass is called. Bucket keys are names
 in the plan's `code["symbols"]`; a symbol that a bucket does not name is unbounded. `options`: those that the function
 was decorated with and that change code (`vm/options.py`: `in_key`), compared with what it is decorated with now.
