@@ -217,7 +217,8 @@ def _check_fresh(functions: Sequence[BuiltFunction], roots: Sequence[str | os.Pa
     if stale and not allow_stale:
         lines = "\n  ".join(dict.fromkeys(stale))
         raise ConfigError(f"the source has changed since it was recorded\n  {lines}", key="functions",
-                          hint="record and plan again, or build with --allow-stale (the bundle is refused at run time)")
+                          hint="record and plan again; or build with --allow-stale, in pyproject.toml `allow-stale = true` "
+                               "(the bundle is refused at run time)")
 
 
 @contextlib.contextmanager

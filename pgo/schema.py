@@ -491,7 +491,7 @@ def option_names() -> list[str]:
     """Options that may stand in the file, sorted; the table is vm/options.py."""
     from ..vm import options as table
 
-    return sorted(table.OPTIONS)
+    return sorted(name for name, option in table.OPTIONS.items() if not option.shared)
 
 
 def json_schema() -> dict[str, object]:

@@ -95,6 +95,12 @@ def test_equal_symbols_have_one_name_and_the_line_can_be_pasted(served, tmp_path
     assert row["shape"]["d"] == 4 and "mask.shape[0]" not in row["shape"]
 
 
+def test_a_method_is_explained_through_its_class(project):
+    module, _ = project
+    with pytest.raises(TypeError, match=r"Class\.method\.explain\(instance"):
+        module.NET.score.explain(*call(4), module.PARAMS)
+
+
 def test_one_name_for_extents_that_differ(served):
     module = served()
     about = module.Net.score.explain(module.NET, np.ones((4, 4), np.float32), np.ones((1, 4), np.float32),

@@ -34,6 +34,11 @@ def test_wrong_values_name_the_option(name, value):
     assert repr(value if not isinstance(value, list) else value[0]) in str(caught.value)
 
 
+def test_options_of_the_process_are_no_function_s_own():
+    with pytest.raises(prebake.ConfigError, match=r"prebake\.configure\(result_pool_bytes"):
+        options.check_options({"result_pool_bytes": 0})
+
+
 def test_unknown_names_get_a_suggestion():
     with pytest.raises(prebake.ConfigError, match="did you mean 'threads'"):
         prebake.configure(treads=2)

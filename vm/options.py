@@ -19,14 +19,17 @@ FUSIONS: tuple[str, ...] = (
 
 
 class Option:
-    """One option: name, kind ('bool' 'int' 'choice' 'names'), default, bounds or choices, whether it changes code."""
+    """One option: name, kind ('bool' 'int' 'choice' 'names'), default, bounds or choices, whether it changes code.
 
-    __slots__ = ("choices", "default", "doc", "in_key", "kind", "lowest", "name", "nullable")
+    shared: one value for the process, which only `configure` sets; the others may be stated for each function.
+    """
+
+    __slots__ = ("choices", "default", "doc", "in_key", "kind", "lowest", "name", "nullable", "shared")
 
     def __init__(self, name: str, kind: str, default: Any, doc: str, *, in_key: bool, choices: tuple[str, ...] = (),
-                 lowest: int = 0, nullable: bool = False) -> None:
+                 lowest: int = 0, nullable: bool = False, shared: bool = False) -> None:
         self.name, self.kind, self.default, self.doc, self.in_key = name, kind, default, doc, in_key
-        self.choices, self.lowest, self.nullable = choices, lowest, nullable
+        self.choices, self.lowest, self.nullable, self.shared = choices, lowest, nullable, shared
 
     def check(self, value: object) -> Any:
         """The value in its normal form. Raises ConfigError when it does not belong to the option."""
@@ -90,7 +93,7 @@ _TABLE: tuple[Option, ...] = (
     Option("memory_bytes", "int", None, "limit for the temporaries of one call; over it: MemoryError",
            in_key=False, lowest=1, nullable=True),
     Option("result_pool_bytes", "int", 128 << 20, "memory kept for results of the next calls; 0 switches the pool off",
-           in_key=False),
+           in_key=False, shared=True),
     Option("max_plans", "int", 64, "plans kept for one function; the least recently used goes first", in_key=False,
            lowest=1),
     Option("max_shapes", "int", 1024, "shapes counted one by one for each plan; rarer ones are counted as 'other'",
@@ -100,11 +103,18 @@ OPTIONS: dict[str, Option] = {option.name: option for option in _TABLE}
 
 
 def check_options(given: Mapping[str, object] | None) -> dict[str, Any]:
-    """The given options in normal form. Raises ConfigError for an unknown name (with a suggestion) or a wrong value."""
+    """A function's own options in normal form.
+
+    Raises ConfigError for an unknown name (with a suggestion), a wrong value, or an option of the whole process.
+    """
     if given is None:
         return {}
     if not isinstance(given, Mapping):
         raise ConfigError(f"found {type(given).__name__}, expected a mapping of option names to values", key="options")
+    for name in given:
+        if _known(name).shared:
+            raise ConfigError("is one value for the whole process, not a function's own", key=name,
+                              hint=f"prebake.configure({name}=...)")
     return {name: _known(name).check(value) for name, value in given.items()}
 
 

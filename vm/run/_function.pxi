@@ -117,7 +117,11 @@ cdef class JitFunction:
 
     def explain(self, *args, **kwargs):
         """Who would serve this call, by which rules, and why not a prebuilt kernel; the function does not run."""
-        return self._state.explain(self.bind(args, kwargs))
+        try:
+            bound = self.bind(args, kwargs)
+        except TypeError as error:  # methods are bound to an instance by Python, their attributes are not
+            raise TypeError(f"{self.name}.explain: {error} (of a method: Class.method.explain(instance, ...))") from None
+        return self._state.explain(bound)
 
     # --- set up by FunctionState
 
