@@ -7,7 +7,7 @@ stable: tapes hold them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .records import record
 
 # Arithmetic is native in these; every other dtype converts at loads and stores.
 NATIVE: tuple[str, ...] = ("bool", "i32", "i64", "f32", "f64")
@@ -22,7 +22,7 @@ _N = _I + _F
 _B = ("bool",)
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class ScalarOp:
     """One operation: id, name, arity, operand dtypes it is defined for, whether the result is bool."""
 

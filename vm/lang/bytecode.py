@@ -6,10 +6,10 @@ A Program is made once for a function; it holds no extents. Equal programs have 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
 from functools import cached_property
 from importlib import import_module
 
+from ...templates.records import record
 from .codec import (
     MAGIC,
     MSBC_VERSION,
@@ -27,7 +27,7 @@ __all__ = ["MAGIC", "MSBC_VERSION", "UNBOUND", "Capture", "Instruction", "Param"
            "SourceFunction", "Unbound", "seal"]
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Instruction:
     """One instruction. args: operand words in the table's order; `srcs`/`dsts` operands are inlined as count, items.
 
@@ -41,7 +41,7 @@ class Instruction:
     shape: int = 0
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Param:
     """A parameter: default is a constant index, or -1.
 
@@ -53,7 +53,7 @@ class Param:
     kind: int = 0
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Capture:
     """A name read from outside: scope 'global' (of `module`) or 'closure' (a free variable of the function)."""
 
@@ -62,7 +62,7 @@ class Capture:
     name: str
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class SourceFunction:
     """A function this program was made from; digest covers its normal form (no formatting, comments, docstrings).
 
@@ -77,7 +77,7 @@ class SourceFunction:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Position:
     """Where an instruction came from: index into `functions`, 1-based line, 1-based column, end column."""
 
@@ -87,7 +87,7 @@ class Position:
     end_column: int
 
 
-@dataclass(frozen=True, eq=False)
+@record(slots=False)
 class Program:
     """A function as MSBC. Two programs are equal when their bytes are."""
 
@@ -100,7 +100,7 @@ class Program:
     kernels: tuple[int, ...]  # sorted ids used
     code: tuple[Instruction, ...]
     positions: tuple[Position, ...]  # one per instruction
-    functions: tuple[SourceFunction, ...] = field(default=())
+    functions: tuple[SourceFunction, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         return self._bytes == other._bytes if isinstance(other, Program) else NotImplemented
@@ -110,7 +110,7 @@ class Program:
 
     def __getstate__(self) -> dict[str, object]:
         # what the interpreter and others keep on a program is not part of it
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: getattr(self, name) for name in self.__match_args__}
 
     @cached_property
     def _bytes(self) -> bytes:
@@ -200,9 +200,7 @@ _SHAPE_REF = int(Op.TENSOR_SHAPE_REF)
 def _instruction(op: int, args: tuple[int, ...], dtype: int, shape: int) -> Instruction:
     if op == _SHAPE_REF and len(args) == 3 and args[2] >= 0x8000:
         args = (args[0], args[1], args[2] - 0x10000)
-    instruction = object.__new__(Instruction)
-    instruction.__dict__.update(op=op, args=args, dtype=dtype, shape=shape)  # a third of the constructor's time
-    return instruction
+    return Instruction(op, args, dtype, shape)
 
 
 def _refused(faults: list[str]) -> Exception:

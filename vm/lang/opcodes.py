@@ -26,9 +26,10 @@ Control flow:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
+
+from ...templates.records import record
 
 # Operand kinds. Each operand is one unsigned 16-bit word; `regs` is a count word followed by that many registers.
 KINDS = {
@@ -45,7 +46,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Row:
     """One instruction: its code, its operands in order as (name, kind), and what it does."""
 

@@ -7,8 +7,8 @@ needs ranks or dtypes of arguments is left to typing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ...templates.records import record
 from ..errors import VerifyError
 from .bytecode import UNBOUND, Program
 from .flow import FlowCheck
@@ -20,7 +20,7 @@ _REBUILD = "make the bytecode again from its source"
 _KIND_ORDER = {2: 0, 0: 1, 1: 2}  # positional only, positional or keyword, keyword only
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Fault:
     """One fault: instruction index (-1 for a table), what is wrong, why, and what to do."""
 

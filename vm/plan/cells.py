@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...templates.records import record
 from ..lang.bytecode import UNBOUND
 from .body import set_all
 from .emitting import Emitting
@@ -22,7 +22,7 @@ _COUNTER_STEP = 256
 _CELL_LIMIT = 2**31  # a Python int that control flow assigns stays inside, or the interpreter takes over
 
 
-@dataclass
+@record
 class Side:
     """One way to a join: its steps, what its registers hold there, and which of them are read after it."""
 

@@ -6,14 +6,15 @@ each new shape, in C, before results are allocated); `body` is structured code. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from ...templates.records import fresh, record
 
 Reg = int
 ARENA: Reg = 0  # register 0 holds the arena's address when the body starts
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Int:
     """dst = a op b on i64. op: add sub mul floordiv mod min max eq ne lt le and or; 'select': dst = a if c else b.
 
@@ -27,14 +28,14 @@ class Int:
     c: Reg = -1
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Guard:
     """In `bind` only: the plan does not hold when a == 0."""
 
     a: Reg
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Scalar:
     """dst = op(args), op of templates/scalars.py over operand dtype `dtype`."""
 
@@ -44,7 +45,7 @@ class Scalar:
     args: tuple[Reg, ...]
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Cast:
     """dst = src converted between native dtypes, as NumPy's astype."""
 
@@ -54,7 +55,7 @@ class Cast:
     frm: str
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Load:
     """dst (native dtype) = *(memory dtype *)(base + offset). offset -1: none."""
 
@@ -65,7 +66,7 @@ class Load:
     offset: Reg
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Store:
     """*(memory dtype *)(base + offset) = src (native dtype)."""
 
@@ -76,7 +77,7 @@ class Store:
     offset: Reg
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Move:
     """dst = src, any type; into an 'i64' from a 'ptr' it is the address as a number."""
 
@@ -84,7 +85,7 @@ class Move:
     src: Reg
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Trap:
     """Stop with the trap code when cond != 0 (cond -1: always)."""
 
@@ -93,14 +94,14 @@ class Trap:
     position: int
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Alloc:
     """Allocate result `output` (its shape registers are set); its ptr register receives the address."""
 
     output: int
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class For:
     """for var in range(start, stop, step)."""
 
@@ -111,36 +112,36 @@ class For:
     body: tuple[Instr, ...]
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class While:
     """Repeat until Break."""
 
     body: tuple[Instr, ...]
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class If:
     cond: Reg
     then: tuple[Instr, ...]
     orelse: tuple[Instr, ...] = ()
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Break:
     """Leave the innermost loop."""
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Continue:
     """Next trip of the innermost loop."""
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Exit:
     """End of the body."""
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Ref:
     """Address of a view: base pointer register, byte offset register (-1: none), byte stride register for each axis."""
 
@@ -149,7 +150,7 @@ class Ref:
     strides: tuple[Reg, ...]
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class In:
     """A nest's input. kind 'view' (memory dtype -> native dtype), 'scalar' (reg, of dtype), 'iota' (axis)."""
 
@@ -161,7 +162,7 @@ class In:
     axis: int = -1
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class NodeOp:
     """A nest's DAG node; see steps.NestOp. memory: the view's dtype for 'gather'."""
 
@@ -175,7 +176,7 @@ class NodeOp:
     position: int = 0
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Out:
     """A nest's output; see steps.NestOut."""
 
@@ -189,7 +190,7 @@ class Out:
     position: int = 0
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class NestCode:
     axes: tuple[Reg, ...]
     inputs: tuple[In, ...]
@@ -202,7 +203,7 @@ class NestCode:
         return self.inputs[slot].dtype if slot < n else self.ops[slot - n].dtype
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class ContractCode:
     """See steps.Contract. Refs have len(batch) + 2 strides (bias: 1). pack: slot of a packed b, or -1."""
 
@@ -224,7 +225,7 @@ Instr: TypeAlias = ("Int | Guard | Scalar | Cast | Load | Store | Move | Trap | 
                     "Continue | Exit | NestCode | ContractCode")
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class LeafRegs:
     """Registers the dispatcher fills from signature row `row`: an array's pointer, extents and strides (empty when
     they follow from C order or are constants), or a scalar's value."""
@@ -236,7 +237,7 @@ class LeafRegs:
     scalar: Reg = -1
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Output:
     """A result buffer. early: allocated by the dispatcher between bind and run; else by `Alloc`."""
 
@@ -246,7 +247,7 @@ class Output:
     early: bool = True
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Pack:
     """A constant operand b of a product, packed once by the stencil library: row's array seen as (k, n) at a byte offset
     with byte strides (numbers: a constant operand has a constant shape)."""
@@ -260,7 +261,7 @@ class Pack:
     col_stride: int
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class ResultSpec:
     """What the caller receives; see steps.Result. output: index into outputs for 'new' and for views of a result."""
 
@@ -278,7 +279,7 @@ class ResultSpec:
     keys: tuple[object, ...] = ()
 
 
-@dataclass
+@record
 class Code:
     """A lowered plan. types: of each register ('i64' 'i32' 'bool' 'f32' 'f64' 'ptr'); consts: registers preset."""
 
@@ -293,4 +294,4 @@ class Code:
     result: ResultSpec
     packs: tuple[Pack, ...]
     body: tuple[Instr, ...]
-    symbols: dict[str, Reg] = field(default_factory=dict)  # symbol name ("x.shape[0]") -> register
+    symbols: dict[str, Reg] = fresh(factory=dict)  # symbol name ("x.shape[0]") -> register

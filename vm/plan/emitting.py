@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...templates.records import replace
 from ..lang.bytecode import Program
 from .body import NestBody, ScalarBody
 from .extents import ONE, ZERO, Expr, compare, const

@@ -7,9 +7,9 @@ then peeled off).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
+from ...templates.records import replace
 from ..lang.bytecode import UNBOUND
 from ..lang.opcodes import Op
 from .body import set_all

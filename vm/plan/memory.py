@@ -8,15 +8,15 @@ largest member, which is known when a shape is bound; slots lie one after the ot
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from ...templates.records import fresh, record
 from .extents import Atom, Expr, is_equal, is_less_equal
 from .steps import ITEM_BYTES, Buffer, Contract, ForStep, IfStep, LoadStep, Nest, Plan, Step, StoreStep, View, WhileStep
 
 ALIGN_BYTES = 64
 
 
-@dataclass(eq=False)
+@record
 class Life:
     """Where a temporary is used: positions in program order, first and last inclusive."""
 
@@ -28,12 +28,12 @@ class Life:
     donor: Buffer | None = None  # dies where this one is born, and may lend its place
 
 
-@dataclass(eq=False)
+@record
 class Slots:
     """slot_of: a number for each temporary. sizes: the members' sizes in bytes, each slot's distinct ones."""
 
-    slot_of: dict[Buffer, int] = field(default_factory=dict)
-    sizes: list[list[Expr]] = field(default_factory=list)
+    slot_of: dict[Buffer, int] = fresh(factory=dict)
+    sizes: list[list[Expr]] = fresh(factory=list)
 
 
 def assign_slots(plan: Plan) -> Slots:

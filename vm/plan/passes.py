@@ -7,9 +7,9 @@ come out, slower.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 
+from ...templates.records import record
 from .axes import collapse_all, collapse_rows
 from .block import block_rows
 from .fuse import fuse_nests
@@ -18,7 +18,7 @@ from .prune import drop_dead, share_equal
 from .steps import Plan
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Pass:
     """One pass. fusions: the names of which at least one must be allowed (none: it always runs)."""
 

@@ -7,13 +7,13 @@ it fuses; the answer and its reason are kept in `plan.fired`, for `explain`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ...templates.records import record
 from .extents import Expr
 from .steps import Plan
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Fusion:
     """A named fusion. is_implemented: False for names that are reserved and said so by `explain`."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from ...templates.records import replace
 from ..lang.bytecode import Program
 from .planner_errors import PlanRefused
 from .signature import Row, Signature, describe

@@ -9,10 +9,11 @@ contents; so they are written into profiles, and a build needs no user code.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
 from types import BuiltinFunctionType, FunctionType, MethodType
 
 import numpy as np
+
+from ...templates.records import record
 
 # NumPy dtype character code -> memory dtype name (templates/scalars.py MEMORY)
 DTYPE_NAMES: dict[np.dtype, str] = {
@@ -25,7 +26,7 @@ NUMPY_DTYPES: dict[str, np.dtype] = {name: dtype for dtype, name in DTYPE_NAMES.
 PYTHON_SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float"}
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Row:
     """One read.
 
@@ -58,7 +59,7 @@ class Row:
     keys: tuple[object, ...] = ()
 
 
-@dataclass(frozen=True)
+@record(eq=True)
 class Signature:
     """Rows in reading order; symbols are named after rows: `x.shape[0]`, `x.strides[0]`, and `n` for an integer scalar."""
 
@@ -66,14 +67,14 @@ class Signature:
 
     def to_json(self) -> list[dict[str, object]]:
         """Rows as JSON-able dictionaries, defaults left out."""
-        defaults = {f.name: f.default for f in fields(Row)}
-        return [{k: _plain(v) for k, v in asdict(row).items() if defaults.get(k) != v or k in _REQUIRED}
-                for row in self.rows]
+        plain = Row("", -1, None, "", "")
+        values = [[(k, getattr(row, k)) for k in Row.__match_args__] for row in self.rows]
+        return [{k: _plain(v) for k, v in row if k in _REQUIRED or getattr(plain, k) != v} for row in values]
 
     @classmethod
     def from_json(cls, data: Sequence[Mapping[str, object]]) -> Signature:
         """The signature that `to_json` wrote. Raises ValueError on anything else."""
-        names = {f.name for f in fields(Row)}
+        names = set(Row.__match_args__)
         rows = []
         for item in data:
             if not _REQUIRED <= set(item) <= names:

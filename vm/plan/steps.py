@@ -10,16 +10,16 @@ allow; every element is written before it is read; types agree.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ...templates.records import fresh, record
 from .extents import Expr, const, mul
 
 ITEM_BYTES = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8,
               "f16": 2, "f32": 4, "f64": 8, "c64": 8, "c128": 16}  # steps see complex memory as two real views
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Buffer:
     """Memory that views point into.
 
@@ -41,7 +41,7 @@ class Buffer:
         return f"{self.kind}:{self.name or hex(id(self) & 0xFFFF)}"
 
 
-@dataclass(eq=False, slots=True)
+@record
 class View:
     """A strided window: byte offset and byte strides (0 = broadcast, negative allowed) into a buffer."""
 
@@ -64,7 +64,7 @@ class View:
         return f"{self.buffer}+{self.offset}{list(self.shape)}:{self.dtype}"
 
 
-@dataclass(eq=False, slots=True)
+@record
 class ScalarReg:
     """A runtime scalar: dtype is native ('bool', 'i32', 'i64', 'f32', 'f64'). For i64, `expr` is it as an atom.
 
@@ -80,7 +80,7 @@ class ScalarReg:
         return f"%{self.name or hex(id(self) & 0xFFFF)}:{self.dtype}"
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Literal:
     """A scalar constant of a native dtype."""
 
@@ -93,7 +93,7 @@ Operand: TypeAlias = "ScalarReg | Literal | Expr"  # a scalar: register, constan
 
 # --- Nest -------------------------------------------------------------------------------------------------------------
 
-@dataclass(eq=False, slots=True)
+@record
 class NestInput:
     """A value that enters a nest at each point of its iteration space; dtype is native (loads convert to it).
 
@@ -108,7 +108,7 @@ class NestInput:
     axis: int = -1
 
 
-@dataclass(eq=False, slots=True)
+@record
 class NestOp:
     """One node of the scalar DAG. args are slots: 0..len(inputs)-1 are inputs, then one slot per op in order.
 
@@ -126,7 +126,7 @@ class NestOp:
     position: int = 0
 
 
-@dataclass(eq=False, slots=True)
+@record
 class NestOut:
     """A slot's way out: stored at each point, or reduced over `reduced` axes (bit mask; the view's strides are 0 there).
 
@@ -144,7 +144,7 @@ class NestOut:
     position: int = 0
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Nest:
     """An iteration space, inputs, a scalar DAG and outputs that store or reduce. Points are visited in no fixed order,
     so an output view may overlap an input view only where both are equal element for element."""
@@ -163,7 +163,7 @@ class Nest:
 
 # --- Contract ---------------------------------------------------------------------------------------------------------
 
-@dataclass(eq=False, slots=True)
+@record
 class Contract:
     """Batched matrix product out[..., m, n] = act(a[..., m, k] @ b[..., k, n] + bias[n]); dtype f32 or f64.
 
@@ -186,7 +186,7 @@ class Contract:
 
 # --- scalars and control ----------------------------------------------------------------------------------------------
 
-@dataclass(eq=False, slots=True)
+@record
 class ScalarOpStep:
     """dst = op(args) on registers; op of templates/scalars.py or 'cast'. operand_dtype as in NestOp."""
 
@@ -196,7 +196,7 @@ class ScalarOpStep:
     operand_dtype: str
 
 
-@dataclass(eq=False, slots=True)
+@record
 class LoadStep:
     """dst = the one element of a 0-axis view, converted to dst's dtype."""
 
@@ -204,7 +204,7 @@ class LoadStep:
     view: View
 
 
-@dataclass(eq=False, slots=True)
+@record
 class StoreStep:
     """The one element of a 0-axis view = value, converted to the view's dtype."""
 
@@ -212,7 +212,7 @@ class StoreStep:
     value: Operand
 
 
-@dataclass(eq=False, slots=True)
+@record
 class SetStep:
     """dst = value (same native dtype)."""
 
@@ -220,7 +220,7 @@ class SetStep:
     value: Operand
 
 
-@dataclass(eq=False, slots=True)
+@record
 class TrapStep:
     """Stop with PB_TRAP_<code> when cond is non-zero (always, when cond is None)."""
 
@@ -229,14 +229,14 @@ class TrapStep:
     position: int = 0
 
 
-@dataclass(eq=False, slots=True)
+@record
 class AllocStep:
     """Allocate the 'out' buffer whose shape is known only now (its result spec's extents hold registers)."""
 
     buffer: Buffer
 
 
-@dataclass(eq=False, slots=True)
+@record
 class ForStep:
     """for var in range(start, stop, step): step is a non-zero constant or checked before; trips are fixed at entry."""
 
@@ -247,14 +247,14 @@ class ForStep:
     body: list[Step]
 
 
-@dataclass(eq=False, slots=True)
+@record
 class WhileStep:
     """Repeat body until a BreakStep leaves it."""
 
     body: list[Step]
 
 
-@dataclass(eq=False, slots=True)
+@record
 class IfStep:
     """cond is a bool operand (non-zero is true)."""
 
@@ -263,17 +263,17 @@ class IfStep:
     orelse: list[Step]
 
 
-@dataclass(eq=False, slots=True)
+@record
 class BreakStep:
     """Leave the innermost For/While."""
 
 
-@dataclass(eq=False, slots=True)
+@record
 class ContinueStep:
     """Next trip of the innermost For/While."""
 
 
-@dataclass(eq=False, slots=True)
+@record
 class ExitStep:
     """End of the program (results are in place)."""
 
@@ -284,7 +284,7 @@ Step: TypeAlias = ("Nest | Contract | ScalarOpStep | LoadStep | StoreStep | SetS
 
 # --- the plan -----------------------------------------------------------------------------------------------------------
 
-@dataclass(slots=True, unsafe_hash=True)
+@record(eq=True)
 class Fact:
     """A question about entry extents that the plan relied on: `expr` is non-zero exactly when `answer` is True."""
 
@@ -293,7 +293,7 @@ class Fact:
     text: str
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Result:
     """Tree of what the caller receives.
 
@@ -313,7 +313,7 @@ class Result:
     keys: tuple[object, ...] = ()
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Plan:
     """One for a signature and a set of facts; symbolic in every extent."""
 
@@ -322,9 +322,9 @@ class Plan:
     result: Result
     facts: list[Fact]
     signature: object  # plan.signature.Signature
-    sample: dict[str, int] = field(default_factory=dict)  # extents at hand when it was planned: hints, never truths
-    log: list[tuple[str, float, str]] = field(default_factory=list)  # (pass, milliseconds, note)
-    fired: dict[str, list[str]] = field(default_factory=dict)  # fusion rule -> notes, for `explain`
+    sample: dict[str, int] = fresh(factory=dict)  # extents at hand when it was planned: hints, never truths
+    log: list[tuple[str, float, str]] = fresh(factory=list)  # (pass, milliseconds, note)
+    fired: dict[str, list[str]] = fresh(factory=dict)  # fusion rule -> notes, for `explain`
 
 
 def walk(steps: list[Step]) -> Iterator[Step]:

@@ -8,13 +8,13 @@ Rules of kernels are in `rules_*.py`, registered by kernel name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
 
+from ...templates.records import replace
 from ...templates.registry import BY_ID
 from ..lang.bytecode import UNBOUND, Instruction, Program
 from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS, TABLE

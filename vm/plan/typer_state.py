@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from ...templates.records import fresh, record
 from ..lang.bytecode import Program
 from .extents import Expr
 from .facts import Facts
@@ -22,7 +22,7 @@ class NeedUnroll(Exception):
     """A loop body indexes a container with its variable: the loop must unroll."""
 
 
-@dataclass
+@record
 class Retry(Exception):
     """A carried register changed in a way that its cell does not allow."""
 
@@ -32,29 +32,29 @@ class Retry(Exception):
     value: Value | None = None  # what did not fit
 
 
-@dataclass
+@record
 class Loop:
     """The innermost loops being typed. static: unrolling; else carried registers and their cells."""
 
     static: bool
     exit: int
     carried: tuple[int, ...] = ()
-    cells: dict[int, Value] = field(default_factory=dict)
-    array_cells: set[int] = field(default_factory=set)
+    cells: dict[int, Value] = fresh(factory=dict)
+    array_cells: set[int] = fresh(factory=set)
     runtime_ifs: int = 0
     late: bool = True  # cells may be made when they are first written
     runs: bool = False  # at least one trip is certain
     live: int = 0  # registers that are read in a later trip or after the loop, as bits
     began: int = 2**62  # the typer's clock when the first trip did; never, where nothing is typed for several trips
-    entry: dict[int, Value] = field(default_factory=dict)  # what cells held when the loop began
-    joined: dict[int, tuple[str, str]] = field(default_factory=dict)  # cells of two types: (dtype, Python type of some)
-    loose: set[int] = field(default_factory=set)  # array cells whose extents change from trip to trip
-    extents: dict[int, tuple[ScalarReg | None, ...]] = field(default_factory=dict)  # theirs, where they change
-    unsure: set[int] = field(default_factory=set)  # joined cells that a trip may leave as a Python scalar
-    kept: set[int] = field(default_factory=set)  # carried arrays that some trip leaves as they were, or shares
+    entry: dict[int, Value] = fresh(factory=dict)  # what cells held when the loop began
+    joined: dict[int, tuple[str, str]] = fresh(factory=dict)  # cells of two types: (dtype, Python type of some)
+    loose: set[int] = fresh(factory=set)  # array cells whose extents change from trip to trip
+    extents: dict[int, tuple[ScalarReg | None, ...]] = fresh(factory=dict)  # theirs, where they change
+    unsure: set[int] = fresh(factory=set)  # joined cells that a trip may leave as a Python scalar
+    kept: set[int] = fresh(factory=set)  # carried arrays that some trip leaves as they were, or shares
 
 
-@dataclass
+@record
 class ReturnSite:
     """A RETURN that was reached: its value and where its result must be written."""
 
@@ -64,7 +64,7 @@ class ReturnSite:
     conditional: bool
 
 
-@dataclass(eq=False)
+@record
 class Compaction:
     """Steps that take elements out; they are dropped when nobody reads what they leave."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ...templates.records import record
 from .extents import Expr
 from .steps import Buffer, Literal, Operand, ScalarReg, Step, View
 
@@ -14,7 +14,7 @@ COMPUTE = {"bool": "bool", "i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32",
            "i64": "i64", "f32": "f32", "f64": "f64"}
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Arr:
     """An ndarray: a view and, when it is the very object of a signature row, that row."""
 
@@ -36,7 +36,7 @@ class Arr:
         return len(self.view.shape)
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Selected:
     """What `x[mask]` (or an elementwise value of such arrays) is: `dense()` where `mask` holds.
 
@@ -51,7 +51,7 @@ class Selected:
     count: Expr | None = None  # how often the mask holds, once that was asked
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Num:
     """A scalar. python: 'int', 'float', 'bool', or '' for a NumPy scalar of memory dtype `dtype`.
 
@@ -84,7 +84,7 @@ class Num:
         return self.operand.value
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Cplx:
     """Complex numbers as two real parts of one shape; dtype 'c64' or 'c128'. python: 'complex' for Python's own.
 
@@ -98,14 +98,14 @@ class Cplx:
     row: int = -1
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Static:
     """A value known while planning: None, a string, a dtype, Ellipsis, the unbound marker."""
 
     value: object
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Seq:
     """A tuple or list of values; row: the signature row it is, or -1 for one that the program built."""
 
@@ -114,7 +114,7 @@ class Seq:
     row: int = -1
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Map:
     """A dict with known keys."""
 
@@ -122,7 +122,7 @@ class Map:
     row: int = -1
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Lazy:
     """A container or object of a signature row; children are read when they are used."""
 
@@ -130,7 +130,7 @@ class Lazy:
     kind: str  # 'sequence' | 'mapping' | 'object'
 
 
-@dataclass(eq=False, slots=True)
+@record
 class SliceV:
     """slice(start, stop, step), parts are values."""
 
@@ -139,13 +139,13 @@ class SliceV:
     step: Value
 
 
-@dataclass(eq=False, slots=True)
+@record
 class Range:
     """range(start, stop, step) as a value."""
 
     start: Expr
     stop: Expr
-    step: Expr = field()
+    step: Expr
 
 
 Value: TypeAlias = "Arr | Num | Cplx | Static | Seq | Map | Lazy | SliceV | Range"

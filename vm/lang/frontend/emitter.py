@@ -21,9 +21,6 @@ from . import codes
 from .refusals import REFUSALS
 from .scope import Frame
 
-# A frozen dataclass sets its fields one by one through object.__setattr__; filling its dictionary is faster.
-_new = object.__new__
-
 DEAD = -1  # the assigned mask of unreachable code
 MAX_WORD = 0xFFFF
 
@@ -219,18 +216,10 @@ class Emitter:
                 kernels.add(args[1])
             elif op == codes.INPLACE_TENSOR:
                 kernels.add(args[3])
-            instruction = _new(Instruction)
-            fields = instruction.__dict__
-            fields["op"] = op
-            fields["args"] = args
-            fields["dtype"] = dtype
-            fields["shape"] = symbol
-            code.append(instruction)
+            code.append(Instruction(op, args, dtype, symbol))
             position = places.get(id(at))
             if position is None:
-                position = places[id(at)] = _new(Position)
-                fields = position.__dict__
-                fields["function"], fields["line"], fields["column"], fields["end_column"] = frame.place(at)
+                position = places[id(at)] = Position(*frame.place(at))
             positions.append(position)
         functions = tuple(
             SourceFunction(s.module, s.qualname, s.digest, s.file, s.first_line, s.lines) for s in self.sources)
