@@ -11,6 +11,7 @@ from plan_eval import CodeEvaluator, StepEvaluator
 from plan_models import layer_norm, mlp, row_softmax, softmax, transformer_layer
 from plan_random import random_plan
 
+import prebake.vm.plan.attention as attention
 import prebake.vm.plan.block as block
 from prebake.vm.plan.check import check_plan
 from prebake.vm.plan.extents import const, floordiv, symbol
@@ -37,7 +38,7 @@ from prebake.vm.plan.steps import (
     walk,
 )
 
-SWITCHES = ("chain", "reduce_epilogue", "product_epilogue", "row_softmax", "row_norm", "product_norm")
+SWITCHES = ("chain", "reduce_epilogue", "product_epilogue", "row_softmax", "row_norm", "product_norm", "attention")
 
 
 def fresh(leaves: dict[int, Any]) -> dict[int, Any]:
@@ -96,6 +97,8 @@ def test_models_with_fusions_on_and_off(off: tuple[str, ...], rows: int, monkeyp
     monkeypatch.setattr(block, "BLOCK_BYTES", 300)
     monkeypatch.setattr(block, "LEAST_ROWS", 3)
     monkeypatch.setattr(block, "MOST_ROWS", 16)
+    monkeypatch.setattr(attention, "BLOCK_BYTES", 300)
+    monkeypatch.setattr(attention, "LEAST_ROWS", 3)
     for builder in (transformer_layer(), mlp(), row_softmax()):
         plan = compare(builder, {"x.shape[0]": rows, "x.shape[1]": 7}, off)
         for name in off:
@@ -338,7 +341,7 @@ def test_every_fusion_says_why_it_did_not_fire() -> None:
     assert set(plan.fired) == set(BY_NAME)
     assert plan.fired["product_epilogue"] == ["switched off"]
     assert plan.fired["row_norm"] == ["no place for it in this program"]
-    assert plan.fired["attention"] == ["not implemented"]
+    assert plan.fired["conv_bn"] == ["not implemented"]
     assert "3 steps" in plan.fired["row_softmax"][0]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from ...templates.records import record
+from .attention import block_attention
 from .axes import collapse_all, collapse_rows
 from .block import block_rows
 from .fuse import fuse_nests
@@ -33,6 +34,8 @@ PASSES: tuple[Pass, ...] = (
     Pass("share", "let nests that compute the same share one result", share_equal),
     Pass("fuse", "merge nests point by point; bias and activation into products", fuse_nests,
          ("chain", "reduce_epilogue", "product_epilogue")),
+    Pass("attention", "run products of activations, and the rows between them, block by block", block_attention,
+         ("attention",)),
     Pass("rows", "make all axes but the last one", collapse_rows),
     Pass("blocks", "run steps over the same rows block by block", block_rows,
          ("row_softmax", "row_norm", "product_norm")),

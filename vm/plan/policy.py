@@ -31,7 +31,7 @@ FUSIONS: tuple[Fusion, ...] = (
     Fusion("reduce_epilogue", "elementwise operations before a reduction run inside it; equal spaces share a pass"),
     Fusion("row_softmax", "softmax and log-softmax over rows run block by block"),
     Fusion("row_norm", "layer norm, rms norm and their residual run block by block"),
-    Fusion("attention", "scores, softmax and the product with values run block by block", False),
+    Fusion("attention", "scores, softmax and the product with values run block by block"),
     Fusion("gather_sum", "an embedding bag sums rows as it gathers them", False),
     Fusion("conv_bn", "batch norm is folded into a convolution's weights", False),
     Fusion("conv_act", "activation is applied while a convolution's result is in registers", False),
