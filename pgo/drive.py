@@ -12,7 +12,7 @@ import numpy as np
 from ..vm.plan.code import Code, Reg, ResultSpec
 from ..vm.plan.signature import NUMPY_DTYPES
 
-TRAPS = ("", "INDEX", "ZERO_DIVISION", "OVERFLOW", "VALUE", "MEMORY", "INTERPRET")
+TRAPS = ("", "INDEX", "ZERO_DIVISION", "OVERFLOW", "VALUE", "MEMORY", "INTERPRET", "RAISE")
 _PYTHON: dict[str, Any] = {"int": int, "float": float, "bool": bool}
 
 
@@ -155,6 +155,11 @@ class Driver:
             return tuple(items) if spec.kind == "tuple" else items
         if spec.kind == "dict":
             return {key: self._result(item) for key, item in zip(spec.keys, spec.items, strict=True)}
+        if spec.kind == "choice":
+            return self._result(spec.items[int(self._get(spec.reg))])
+        if spec.kind == "complex":
+            value = complex(*(self._result(item) for item in spec.items))
+            return value if spec.python else {"c64": np.complex64, "c128": np.complex128}[spec.dtype](value)
         if spec.kind == "new":
             return self.outputs[spec.output]
         if spec.kind == "view":

@@ -42,5 +42,6 @@ NATIVE_OF: dict[str, str] = {
     "bool": "bool", "i8": "i32", "i16": "i32", "i32": "i32", "i64": "i64", "u8": "i32", "u16": "i32", "u32": "i64",
     "f16": "f32", "f32": "f32", "f64": "f64",
 }
-TRAPS: dict[str, int] = {"INDEX": 1, "ZERO_DIVISION": 2, "OVERFLOW": 3, "VALUE": 4, "MEMORY": 5, "INTERPRET": 6}
+TRAPS: dict[str, int] = {"INDEX": 1, "ZERO_DIVISION": 2, "OVERFLOW": 3, "VALUE": 4, "MEMORY": 5, "INTERPRET": 6,
+                         "RAISE": 7}
 IN_KINDS: dict[str, int] = {"view": 0, "scalar": 1, "iota": 2}

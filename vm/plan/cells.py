@@ -74,6 +74,23 @@ class Cells(Emitting):
             return Seq(items, a.kind)  # type: ignore[arg-type]
         raise PlanRefused("a value test chooses between values of different kinds", kind="merge")
 
+    def is_alike(self, a: Value | None, b: Value | None) -> bool:
+        """Whether two values can be merged into one of their kind."""
+        if a is None or b is None or isinstance(a, Static) or isinstance(b, Static):
+            return a is b or (a is not None and b is not None and is_same(a, b))
+        if is_same(a, b):
+            return True
+        if isinstance(a, Num) and isinstance(b, Num):
+            return is_same_type(a, b)
+        if isinstance(a, Arr) and isinstance(b, Arr):
+            return a.dtype == b.dtype and a.ndim == b.ndim and self._same_shape(a, b)
+        if isinstance(a, Cplx) and isinstance(b, Cplx):
+            return a.dtype == b.dtype and a.python == b.python and self.is_alike(a.re, b.re)
+        if isinstance(a, Seq) and isinstance(b, Seq):
+            return a.kind == b.kind == "tuple" and len(a.items) == len(b.items) and all(
+                map(self.is_alike, a.items, b.items))
+        return False
+
     def _same_shape(self, a: Arr, b: Arr) -> bool:
         """Equal extents, asked where they are known at entry."""
         return all(self.facts.can_equal(x, y) for x, y in zip(a.shape, b.shape, strict=True))

@@ -89,6 +89,10 @@ def _result(spec: ResultSpec) -> dict[str, Any]:
     elif spec.kind == "const":
         out["value"] = encode_value(spec.value)
     else:
+        if spec.kind == "choice":
+            out["reg"] = spec.reg
+        elif spec.kind == "complex":
+            out |= {"dtype": spec.dtype, "python": spec.python}
         out["items"] = [_result(item) for item in spec.items]
         if spec.kind == "dict":
             out["keys"] = [encode_value(key) for key in spec.keys]

@@ -8,9 +8,13 @@ from .extents import Expr
 from .loops import Loops
 from .planner_errors import PlanRefused
 from .rewrite import substitute_plan
-from .steps import ExitStep, IfStep, Literal, Operand, Result
-from .typer_state import NeedRuntimeLoop, ReturnSite
+from .steps import ExitStep, IfStep, Literal, Operand, Result, Step
+from .typer_state import DeadEnd, NeedRuntimeLoop, ReturnSite
 from .values import Arr, Lazy, Num, Static, Value
+
+# kinds of refusals that say: NumPy or Python raises here
+_RAISING = frozenset(("shape-error", "index-error", "unbound", "axis-error", "value-error", "python-error", "lookup-error",
+                      "attribute", "int-range", "ufunc-types", "array-truth"))
 
 
 class Control(Loops):
@@ -26,11 +30,14 @@ class Control(Loops):
             self.pc = pc
             op = ins.op
             if op > last_control:
-                self.step_instruction(pc)
+                try:
+                    self.step_instruction(pc)
+                except DeadEnd:
+                    return "dead"
                 pc += 1
                 continue
             if op in (Op.IF_TRUE, Op.IF_TENSOR_GT):
-                signal, pc = self._if(pc)
+                signal, pc = self._if(pc, end)
             elif op in (Op.LOOP_RANGE, Op.LOOP_EACH, Op.LOOP_WHILE):
                 signal, pc = self._loop(pc)
             elif op in (Op.LOOP_TEST, Op.LOOP_UNTIL_TENSOR_EQ):
@@ -84,7 +91,7 @@ class Control(Loops):
 
     # --- if -----------------------------------------------------------------------------------------------------------
 
-    def _if(self, pc: int) -> tuple[str, int]:
+    def _if(self, pc: int, end: int) -> tuple[str, int]:
         ins = self.code[pc]
         other = ins.args[-1]
         last = self.code[other - 1]
@@ -96,9 +103,13 @@ class Control(Loops):
             cond = self.compare_gt(self.get(ins.args[0]), self.get(ins.args[1]))
         else:
             cond = self.truth(self.get(ins.args[0]))
-        if isinstance(cond, bool):
-            return self.run_block(*(then if cond else orelse)), join
-        return self._runtime_if(cond, then, orelse, join), join
+        self.rests.append((join, end))
+        try:
+            if isinstance(cond, bool):
+                return self.run_block(*(then if cond else orelse)), join
+            return self._runtime_if(cond, then, orelse, join), join
+        finally:
+            del self.rests[-1:]
 
     def _runtime_if(self, cond: Operand, then: tuple[int, int], orelse: tuple[int, int], join: int) -> str:
         before, outer = list(self.regs), self.steps
@@ -108,7 +119,7 @@ class Control(Loops):
         sides = []
         for span in (then, orelse):
             self.regs, self.steps = list(before), []
-            signal = self.run_block(*span)
+            signal = self._side(*span)
             if signal not in ("fall", "dead"):
                 raise NeedRuntimeLoop
             sides.append((signal, self.regs, self.steps))
@@ -124,6 +135,8 @@ class Control(Loops):
             self.regs = regs_b if sig_a == "dead" else regs_a
             self.steps.append(IfStep(cond, steps_a, steps_b))
             return "fall"
+        if self.splits and not self.loops and not self._merges(regs_a, regs_b, self.live[join]):
+            return self._rest_twice(cond, sides)
         merged = list(before)
         ways = [Side(steps, regs, self.live[join]) for _, regs, steps in sides]
         for reg in range(len(merged)):
@@ -137,6 +150,39 @@ class Control(Loops):
         self.regs = merged
         self.steps.append(IfStep(cond, steps_a, steps_b))
         return "fall"
+
+    def _side(self, pc: int, end: int) -> str:
+        """One side of a run-time branch. What raises there in NumPy is left to the interpreter, if it comes to that."""
+        saved = self._save()
+        try:
+            return self.run_block(pc, end)
+        except PlanRefused as refused:
+            if refused.kind not in _RAISING or (refused.kind == "unbound" and self.loops):
+                raise
+            self._restore(saved)
+            self.trap("INTERPRET", None)
+            return "dead"
+
+    def _merges(self, a: list[Value | None], b: list[Value | None], live: int) -> bool:
+        """Whether what two sides left can be read after them as values of one kind."""
+        return all(x is y or not live >> reg & 1 or self.is_alike(x, y)
+                   for reg, (x, y) in enumerate(zip(a, b, strict=True)))
+
+    def _rest_twice(self, cond: Operand, sides: list[tuple[str, list[Value | None], list[Step]]]) -> str:
+        """Type the rest of the program behind each side by itself: nothing has to be merged."""
+        self.splits -= 1
+        rests, self.depth = self.rests, self.depth + 1
+        for signal, regs, steps in sides:
+            self.regs, outer, self.steps = list(regs), self.steps, steps
+            for at in range(len(rests) - 1, -1, -1):
+                if signal == "dead":
+                    break
+                self.rests = rests[:at]
+                signal = self._side(*rests[at])
+            self.steps = outer
+        self.rests, self.depth = rests, self.depth - 1
+        self.steps.append(IfStep(cond, sides[0][2], sides[1][2]))
+        return "dead"
 
     # --- returns ------------------------------------------------------------------------------------------------------
 

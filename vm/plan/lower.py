@@ -210,8 +210,10 @@ class _Lowering:
 
     def _result(self, result: Result) -> ResultSpec:
         kind, view = result.kind, result.view
-        if kind in ("tuple", "list", "dict"):
-            return ResultSpec(kind, items=tuple(self._result(item) for item in result.items), keys=result.keys)
+        if kind in ("tuple", "list", "dict", "choice", "complex"):
+            reg = -1 if result.operand is None else self._result_reg(result.operand)
+            return ResultSpec(kind, items=tuple(self._result(item) for item in result.items), keys=result.keys, reg=reg,
+                              dtype=result.dtype, python=result.python)
         if kind == "new":
             assert view is not None
             return ResultSpec(kind, output=self.output_of[view.buffer], dtype=view.dtype,
@@ -245,7 +247,8 @@ class _Lowering:
 
     def _finish_results(self) -> None:
         for operand, reg in self.late:
-            self.regs.move(reg, self._operand(operand))
+            if self.plan.result.kind != "choice" or self.regs.has_value(operand):  # else it is another exit's
+                self.regs.move(reg, self._operand(operand))
 
     # --- memory -----------------------------------------------------------------------------------------------------
 

@@ -134,6 +134,13 @@ class Registers:
             return self.literal(operand)
         return self.value(operand)
 
+    def has_value(self, operand: Operand) -> bool:
+        """Whether a scalar operand has been assigned anywhere up to here."""
+        if isinstance(operand, ScalarReg) and operand.expr is None:
+            return operand in self._scalars
+        expr = operand.expr if isinstance(operand, ScalarReg) else operand
+        return not isinstance(expr, Expr) or all(atom.op != "reg" or atom in self._atoms for atom in expr.atoms)
+
     def value(self, expr: Expr) -> Reg:
         """Register that holds the expression at this point of the body."""
         if expr.is_entry:

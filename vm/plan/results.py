@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from ...templates.records import replace
 from .body import set_all
 from .complex_values import interleaved, whole_view
+from .extents import Expr, const
 from .planner_errors import PlanRefused
-from .steps import AllocStep, ExitStep, Result, ScalarReg, View
+from .steps import AllocStep, ExitStep, Operand, Result, ScalarReg, View
 from .values import Arr, Cplx, Lazy, Map, Num, Seq, Static, Value
 
 
@@ -18,20 +21,45 @@ def build_result(typer: Any) -> Result:
         raise PlanRefused("the program never returns", kind="control")
     if len(sites) == 1 and not sites[0].conditional:
         return _Tree(typer).result(sites[0].value)
-    # Several returns: each writes the same result cells before it leaves. Insert from the back, so that indices hold.
-    cell = _cell_like(typer, [site.value for site in sites])
+    # Several returns: each writes the same result cells before it leaves, or says which result it is.
+    try:
+        cell = _cell_like(typer, [site.value for site in sites])
+        one_tree = _Tree(typer)
+    except PlanRefused as refused:
+        if refused.kind != "return-type":
+            raise
+        return _choice(typer, sites)
+    _at_sites(typer, sites, lambda site: _assign(typer, cell, site.value))
+    return one_tree.result(cell)
+
+
+def _at_sites(typer: Any, sites: list[Any], write: Callable[[Any], None]) -> None:
+    """Emit steps where each return stands; from the back, so that indices hold."""
     by_steps: dict[int, list[Any]] = {}
     for site in sites:
         by_steps.setdefault(id(site.steps), []).append(site)
     for group in by_steps.values():
         for site in sorted(group, key=lambda s: s.index, reverse=True):
             typer.steps, outer = [], typer.steps
-            _assign(typer, cell, site.value)
+            write(site)
             if not site.conditional:
                 typer.steps.append(ExitStep())
             new, typer.steps = typer.steps, outer
             site.steps[site.index:site.index] = new
-    return _Tree(typer).result(cell)
+
+
+def _choice(typer: Any, sites: list[Any]) -> Result:
+    """Returns of different kinds: a tree for each, and a register that says which one is meant."""
+    which = ScalarReg("i64", "which")
+    which.expr = typer.facts.new_register("which", 0, len(sites) - 1)
+    tree, trees = _Tree(typer, chosen=True), {}
+
+    def write(site: Any) -> None:
+        number = sites.index(site)
+        trees[number] = tree.result(site.value)
+        set_all(typer.steps, [(which, const(number))])
+    _at_sites(typer, sites, write)
+    return Result("choice", operand=which.expr, items=tuple(trees[number] for number in range(len(sites))))
 
 
 def _cell_like(typer: Any, values: list[Value]) -> Value:
@@ -79,8 +107,11 @@ def _assign(typer: Any, cell: Value, value: Value) -> None:
 
 
 class _Tree:
-    def __init__(self, typer: Any) -> None:
+    """Result trees. chosen: of several returns, each made where it stands."""
+
+    def __init__(self, typer: Any, chosen: bool = False) -> None:
         self.typer = typer
+        self.chosen = chosen
         self.done: dict[int, Result] = {}
 
     def result(self, value: Value) -> Result:
@@ -92,7 +123,7 @@ class _Tree:
                 raise PlanRefused("a scalar that is NumPy's on one path and Python's on another is returned", kind="two-types")
             if value.row >= 0 and value.python == "":
                 return Result("arg", row=value.row)
-            return Result("scalar", operand=value.operand, dtype=value.dtype, python=value.python)
+            return Result("scalar", operand=self._kept(value), dtype=value.dtype, python=value.python)
         if isinstance(value, Cplx):
             return self._complex(value)
         if isinstance(value, Static):
@@ -119,12 +150,12 @@ class _Tree:
                 raise PlanRefused("a returned view known only while the program runs", kind="runtime-extent")
             out = Result("view", view=view)
         elif isinstance(value.re, Arr) and isinstance(value.im, Arr):
-            site = self.typer.returns[0]
-            if len(self.typer.returns) > 1 or site.conditional:
+            if self._is_shared():
                 raise PlanRefused("a complex result of several returns", kind="return-type")
             out = Result("new", view=interleaved(self.typer, value))
         else:
-            raise PlanRefused("a complex scalar is returned", kind="return-type")
+            parts = (replace(part, python="", row=-1) if isinstance(part, Num) else part for part in (value.re, value.im))
+            out = Result("complex", items=tuple(map(self.result, parts)), dtype=value.dtype, python=value.python)
         self.done[id(value)] = out
         return out
 
@@ -154,10 +185,26 @@ class _Tree:
         self.done[id(value)] = out
         return out
 
+    def _kept(self, value: Num) -> Operand:
+        """A scalar's operand; of several returns a register that is there when the body has ended."""
+        if not self.chosen or value.is_constant or (isinstance(value.operand, Expr) and value.operand.is_entry):
+            return value.operand
+        typer = self.typer
+        reg = ScalarReg(value.native, "result")
+        if reg.dtype == "i64":
+            reg.expr = typer.facts.new_register("result")
+        kept = Num(reg.expr if reg.expr is not None else reg, value.dtype, value.python, cell=reg)
+        set_all(typer.steps, [(reg, typer._operand_as(value, kept))])
+        return kept.operand
+
+    def _is_shared(self) -> bool:
+        """Whether steps emitted now would not stand at the one return that this result is of."""
+        returns = self.typer.returns
+        return not self.chosen and (len(returns) > 1 or returns[0].conditional)
+
     def _sized_late(self, value: Arr) -> View:
         """A result whose extents are known only at the end: allocated there, and copied."""
-        site = self.typer.returns[0]
-        if len(self.typer.returns) > 1 or site.conditional:
+        if self._is_shared():
             raise PlanRefused("a result whose extent is known only while the program runs", kind="runtime-extent")
         out = self.typer.new_temp(value.shape, value.dtype)
         out.view.buffer.kind = "out"

@@ -159,7 +159,7 @@ def float_power(t: Typer, x1: Value, x2: Value, *rest: Value) -> Value:
 
 @rule("np.isclose")
 def isclose(t: Typer, a: Value, b: Value, rtol: Value = NONE, atol: Value = NONE, equal_nan: Value = NONE) -> Value:
-    parts = [a if isinstance(a, Num) else as_array(t, a), b if isinstance(b, Num) else as_array(t, b)]
+    parts: list[Any] = [a if isinstance(a, Num) else as_array(t, a), b if isinstance(b, Num) else as_array(t, b)]
     if parts[1].dtype[0] in "iub":  # NumPy compares with a float of the second operand
         is_python = isinstance(parts[1], Num) and parts[1].python
         parts[1] = float_(t, parts[1]) if is_python else ufunc(t, "multiply", [parts[1], python_float(1.0)])

@@ -11,7 +11,7 @@ from .planner_errors import PlanRefused
 from .rules_elementwise import given, ufunc
 from .steps import Literal, ScalarReg
 from .typed import NONE, Typer, rule
-from .typer_state import NeedUnroll
+from .typer_state import DeadEnd, NeedUnroll
 from .values import COMPUTE, Arr, Lazy, Map, Num, Range, Seq, Static, Value, python_bool, python_int
 
 
@@ -271,7 +271,33 @@ def assert_(t: Typer, condition: Value, message: Value = NONE) -> Value:
     side = t.truth(condition)
     if side is True:
         return NONE
-    raise PlanRefused("an assertion that is decided at run time, or fails", kind="assert")
+    if side is False:
+        raise PlanRefused("an assertion that fails", kind="python-error")
+    body = t.scalar_body()
+    is_int = isinstance(side, Expr)
+    t.trap("INTERPRET", compare("eq", side, 0) if is_int else body.op("not", "bool", side))  # type: ignore[arg-type]
+    return NONE
+
+
+@rule("py.raise")
+def raise_(t: Typer, kind: Value, message: Value = NONE) -> Value:
+    if not t.depth:
+        raise PlanRefused("the program raises", kind="python-error")
+    t.trap("RAISE", None)
+    raise DeadEnd
+
+
+@rule("py.format")
+def format_(t: Typer, value: Value, spec: Value = NONE, conversion: Value = NONE) -> Value:
+    return Static(_SOME_TEXT)
+
+
+@rule("py.text")
+def text(t: Typer, parts: Value) -> Value:
+    return Static(_SOME_TEXT)
+
+
+_SOME_TEXT = object()  # the message of an error: nobody asks for more while a plan is made
 
 
 # --- math -------------------------------------------------------------------------------------------------------------

@@ -177,10 +177,12 @@ class _PlanText:
         return f"index {item.axis}" if item.kind == "iota" else self.operand(item.operand)
 
     def result(self, result: Result) -> str:
-        if result.kind in ("tuple", "list", "dict"):
+        if result.kind in ("tuple", "list", "dict", "complex", "choice"):
             items = [self.result(item) for item in result.items]
             if result.kind == "dict":
                 items = [f"{key!r}: {item}" for key, item in zip(result.keys, items, strict=True)]
+            if result.kind == "choice":
+                return f"choice {self.operand(result.operand)} of {', '.join(items)}"
             return f"{result.kind}({', '.join(items)})"
         if result.view is not None:
             return f"{result.kind} {self.view(result.view)}"
@@ -293,7 +295,9 @@ class _CodeText:
             yield f"{pad}  {self.ref(out.ref)} : {out.memory} ={how} s{out.slot}{where}"
 
     def result(self, spec: c.ResultSpec) -> str:
-        if spec.kind in ("tuple", "list", "dict"):
+        if spec.kind == "choice":
+            return f"choice {self.reg(spec.reg)} of {', '.join(map(self.result, spec.items))}"
+        if spec.kind in ("tuple", "list", "dict", "complex"):
             return f"{spec.kind}({', '.join(map(self.result, spec.items))})"
         if spec.kind == "new":
             return f"output {spec.output} {self.regs(spec.shape)}"

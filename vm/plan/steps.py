@@ -224,7 +224,7 @@ class SetStep:
 class TrapStep:
     """Stop with PB_TRAP_<code> when cond is non-zero (always, when cond is None)."""
 
-    code: str  # 'INDEX', 'ZERO_DIVISION', 'OVERFLOW', 'VALUE', 'INTERPRET'
+    code: str  # 'INDEX', 'ZERO_DIVISION', 'OVERFLOW', 'VALUE', 'INTERPRET', 'RAISE' (what the program raises there)
     cond: Operand | None
     position: int = 0
 
@@ -299,7 +299,8 @@ class Result:
 
     kind: 'new' (out buffer `view`: the whole of it), 'view' (`view` of argument or of another result's buffer),
     'arg' (the very object of signature row `row`), 'scalar' (`operand`; python: 'int'|'float'|'bool' or '' for a
-    NumPy scalar of `dtype`), 'const' (`value`), 'tuple' | 'list' | 'dict' (items, keys).
+    NumPy scalar of `dtype`), 'const' (`value`), 'tuple' | 'list' | 'dict' (items, keys), 'complex' (a scalar whose parts
+    are the items), 'choice' (that of the items whose number is `operand`).
     """
 
     kind: str

@@ -17,7 +17,7 @@ import numpy as np
 from ...templates.records import replace
 from ...templates.registry import BY_ID
 from ..lang.bytecode import UNBOUND, Instruction, Program
-from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS, TABLE
+from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS, TABLE, Op
 from .compactions import drop_compactions
 from .complex_values import complex_attribute, complex_compare, complex_inplace, complex_kernel, is_complex_call
 from .control import Control
@@ -99,18 +99,33 @@ def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
         rules_view,
     )
     started = perf_counter_ns()
-    try:
-        plan = _typed(program, reader, False)
-    except PlanRefused as refused:
-        if refused.kind != "late-trap":
-            raise
-        plan = _typed(program, reader, True)
+    wide_counters, splits = False, 0
+    while True:
+        try:
+            plan = _typed(program, reader, wide_counters, splits)
+            break
+        except PlanRefused as refused:
+            if refused.kind == "late-trap" and not wide_counters:
+                wide_counters = True
+            elif refused.kind in _SPLITTING and not splits and _has_branches(program):
+                splits = _MOST_SPLITS
+            else:
+                raise
     plan.log.append(("type", (perf_counter_ns() - started) / 1e6, f"{len(plan.steps)} steps"))
     return plan
 
 
-def _typed(program: Program, reader: LiveReader | RecordedReader, wide_counters: bool) -> Plan:
+_MOST_SPLITS = 6
+_SPLITTING = frozenset(("merge", "unbound", "two-types"))  # refusals that may go away when two paths stay apart
+
+
+def _has_branches(program: Program) -> bool:
+    return any(ins.op in (Op.IF_TRUE, Op.IF_TENSOR_GT) for ins in program.code)
+
+
+def _typed(program: Program, reader: LiveReader | RecordedReader, wide_counters: bool, splits: int) -> Plan:
     typer = Typer(program, reader, wide_counters)
+    typer.splits = splits
     try:
         typer.run()
         return typer.finish()

@@ -22,6 +22,10 @@ class NeedUnroll(Exception):
     """A loop body indexes a container with its variable: the loop must unroll."""
 
 
+class DeadEnd(Exception):
+    """What follows in this block never runs: the program raises here."""
+
+
 @record
 class Retry(Exception):
     """A carried register changed in a way that its cell does not allow."""
@@ -88,6 +92,8 @@ class State:
         self.pc = 0
         self.loops: list[Loop] = []
         self.depth = 0  # enclosing run-time regions
+        self.splits = 0  # how many branches may still have the rest of the program typed behind each side
+        self.rests: list[tuple[int, int]] = []  # behind each enclosing branch: the rest of the block that it stands in
         self.returns: list[ReturnSite] = []
         self.live, self.writes = live_registers(program)
         self.leaves: dict[int, Value] = {}

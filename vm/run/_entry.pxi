@@ -160,7 +160,7 @@ cdef class Entry:
             for i in range(node.ndim):
                 self.register(node.shape[i])
                 self.register(node.strides[i])
-        if node.kind == RESULT_SCALAR:
+        if node.kind in (RESULT_SCALAR, RESULT_CHOICE):
             self.register(node.reg)
         for item in node.items or ():
             self.check_result(item)

@@ -156,7 +156,11 @@ cdef class ResultNode:
             self.value = decode_value(spec["value"])
         elif kind == "dict":
             self.value = [decode_value(key) for key in spec["keys"]]
-        if kind in ("tuple", "list", "dict"):
+        elif kind == "complex":
+            import numpy
+
+            self.value = complex if spec["python"] else {"c64": numpy.complex64, "c128": numpy.complex128}[spec["dtype"]]
+        if kind in ("tuple", "list", "dict", "complex", "choice"):
             self.items = [ResultNode(item, types) for item in spec["items"]]
 
     def __dealloc__(self):
@@ -191,17 +195,23 @@ cdef class ResultNode:
             return r[self.reg].i != 0 if self.value == "bool" else float(r[self.reg].i)
         if self.kind == RESULT_CONST:
             return self.value
+        if self.kind == RESULT_CHOICE:
+            return (<ResultNode>self.items[r[self.reg].i]).build(s)
         items = [(<ResultNode>item).build(s) for item in self.items]
         if self.kind == RESULT_TUPLE:
             return tuple(items)
         if self.kind == RESULT_LIST:
             return items
+        if self.kind == RESULT_COMPLEX:
+            return self.value(complex(*items))
         return dict(zip(self.value, items))
 
 
 cdef enum:
-    RESULT_NEW, RESULT_VIEW, RESULT_ARG, RESULT_SCALAR, RESULT_CONST, RESULT_TUPLE, RESULT_LIST, RESULT_DICT
+    RESULT_NEW, RESULT_VIEW, RESULT_ARG, RESULT_SCALAR, RESULT_CONST, RESULT_TUPLE, RESULT_LIST, RESULT_DICT, RESULT_CHOICE
+    RESULT_COMPLEX
 
 cdef dict RESULT_KINDS = {"new": RESULT_NEW, "view": RESULT_VIEW, "arg": RESULT_ARG, "scalar": RESULT_SCALAR,
-                          "const": RESULT_CONST, "tuple": RESULT_TUPLE, "list": RESULT_LIST, "dict": RESULT_DICT}
+                          "const": RESULT_CONST, "tuple": RESULT_TUPLE, "list": RESULT_LIST, "dict": RESULT_DICT,
+                          "choice": RESULT_CHOICE, "complex": RESULT_COMPLEX}
 cdef dict REGISTER_KINDS = {"i64": 0, "i32": 0, "bool": 0, "f32": 1, "f64": 2}

@@ -22,6 +22,7 @@ from .log import is_logging, log, log_once, wants_dump, warn
 from .names import module_of, qualified_name
 
 TRAPPED = 6  # a status of _dispatch.Entry
+RAISE = 7    # the trap of a `raise` of the program
 MAX_MISSES = 256   # misses kept one by one for calls that no plan served
 MAX_REFUSED = 4096
 MAX_REFUSALS = 8   # refused shapes of one kind of arguments after which the kind itself is refused
@@ -411,6 +412,10 @@ class FunctionState:
             return run_program(program, args, self.function.read_capture)
         kind, text = _TRAPS.get(code, (InternalError, f"trap {code} of compiled code"))
         error = kind(text)
+        if code == RAISE and program is not None:
+            from .source_errors import raised_there
+
+            error = raised_there(program, position)
         if program is not None:
             from .source_errors import point_at_source
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import os
 import re
 import sys
 from types import ModuleType, TracebackType
 
+from ...templates.registry import BY_ID
+from ..errors import InternalError
 from ..lang.bytecode import Program, SourceFunction
+from ..lang.opcodes import Op
 
 
 def point_at_source(error: Exception, program: Program, index: int) -> Exception:
@@ -64,6 +68,24 @@ def loaded_module(name: str) -> ModuleType | None:
     main = sys.modules.get("__main__")
     path = getattr(main, "__file__", None) or ""
     return main if os.path.splitext(os.path.basename(path))[0] == name else None
+
+
+def raised_there(program: Program, index: int) -> Exception:
+    """The error of a `raise` of the program. Compiled code keeps no text: values in it are shown as `{...}`."""
+    made = {ins.args[0]: ins for ins in program.code[:index] if ins.op in (Op.LOAD_CONST, Op.CALL_KERNEL, Op.BUILD)}
+
+    def text(register: int) -> object:
+        ins = made.get(register)
+        if ins is None:
+            return "{...}"
+        if ins.op == Op.LOAD_CONST:
+            return program.constants[ins.args[1]]
+        if ins.op == Op.BUILD:
+            return "".join(str(text(part)) for part in ins.args[3:])
+        return text(ins.args[3]) if BY_ID[ins.args[1]].name == "py.text" else "{...}"
+
+    kind, *message = (text(register) for register in program.code[index].args[3:])
+    return getattr(builtins, str(kind), InternalError)(*message)  # type: ignore[no-any-return]
 
 
 def unbound_local(program: Program, index: int) -> UnboundLocalError:
