@@ -36,6 +36,20 @@ def test_decorating_loads_neither_compiler_nor_build():
         assert name in before or name not in after, name
 
 
+def test_warmup_leaves_nothing_to_load_for_a_later_miss(tmp_path):
+    path = tmp_path / "some_model.py"
+    path.write_text("import numpy as np\nimport prebake\n\n\n@prebake.jit\n"
+                    "def f(x, w):\n    return np.maximum(x @ w, 0).sum(axis=-1)\n")
+    call = "some_model.f(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))"
+    text = (f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport numpy as np, prebake, some_model\nprebake.warmup()\n"
+            f"before = set(sys.modules)\n{call}\n"
+            "print('new', *[m for m in sys.modules if m.startswith('prebake') and m not in before])\n"
+            "assert some_model.f.stats()['jit'] == 1")
+    done = subprocess.run([sys.executable, "-P", "-c", text], capture_output=True, text=True, check=True,
+                          env={"PYTHONPATH": ":".join(p for p in sys.path if p), "PREBAKE_BUNDLES": "off"})
+    assert done.stdout.split() == ["new"]
+
+
 def test_public_names_are_there():
     import prebake
 

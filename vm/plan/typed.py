@@ -84,9 +84,10 @@ def attribute(*names: str) -> Callable[[Rule], Rule]:
     return add
 
 
-def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
-    """Execute a program abstractly and return the unfused plan. Raises PlanRefused."""
-    from . import (  # noqa: F401  (they register their rules)
+def load_rules() -> None:
+    """Import the modules of the rules, which register them here, and what else typing loads late."""
+    from . import (  # noqa: F401
+        results,
         rules_compose,
         rules_create,
         rules_elementwise,
@@ -98,6 +99,11 @@ def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
         rules_ufunc_methods,
         rules_view,
     )
+
+
+def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
+    """Execute a program abstractly and return the unfused plan. Raises PlanRefused."""
+    load_rules()
     started = perf_counter_ns()
     wide_counters, splits = False, 0
     while True:

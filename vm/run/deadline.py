@@ -6,6 +6,7 @@ Code that sits in one long C call is interrupted when that call returns.
 
 from __future__ import annotations
 
+import _thread
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +26,8 @@ class _Limit:
 
 _limits: list[_Limit] = []
 _changed = threading.Condition()
-_watcher: threading.Thread | None = None
+_is_watched = False  # the watcher was started
+_looks_at = 0.0  # when it looks next; earlier only when it is told
 
 
 @contextmanager
@@ -35,7 +37,7 @@ def time_limit(limit_ms: float) -> Iterator[None]:
     with _changed:
         _start_watcher()
         _limits.append(limit)
-        if limit is min(_limits, key=lambda entry: entry.when):
+        if limit.when < _looks_at:  # a waking costs the late thread the GIL: limits of one length follow each other without
             _changed.notify()
     try:
         yield
@@ -48,13 +50,14 @@ def time_limit(limit_ms: float) -> Iterator[None]:
 
 
 def _start_watcher() -> None:
-    global _watcher
-    if _watcher is None or not _watcher.is_alive():
-        _watcher = threading.Thread(target=_watch, name="prebake-deadline", daemon=True)
-        _watcher.start()
+    global _is_watched
+    if not _is_watched:
+        _is_watched = True
+        _thread.start_new_thread(_watch, ())  # `threading.Thread` would wait here until it runs
 
 
 def _watch() -> None:
+    global _looks_at
     with _changed:
         while True:
             now = time.monotonic()
@@ -62,7 +65,8 @@ def _watch() -> None:
                 _limits.remove(limit)
                 limit.fired = True
                 _raise_in(limit.thread, Overdue)
-            _changed.wait(min((entry.when for entry in _limits), default=now + 3600) - now)
+            _looks_at = min((entry.when for entry in _limits), default=now + 3600)
+            _changed.wait(_looks_at - now)
 
 
 def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
@@ -74,6 +78,6 @@ def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
 
 def reset_after_fork() -> None:
     """The watcher does not exist in a child, and the lock may be held by nobody."""
-    global _watcher, _changed
-    _watcher, _changed = None, threading.Condition()
+    global _is_watched, _looks_at, _changed
+    _is_watched, _looks_at, _changed = False, 0.0, threading.Condition()
     _limits.clear()

@@ -95,8 +95,8 @@ def warmup(*functions: Any) -> list[dict[str, Any]]:
     """Map, check and bind the bundles of decorated functions before the first request; all functions without arguments.
 
     Constant operands that are reached from globals and closures are packed; those among the arguments are at their
-    first call. Returns one row for each function: name, number of prebuilt plans, packs made, reason where there are
-    no plans.
+    first call. Compiler and planner are loaded too, so that no later call waits for their import. Returns one row for
+    each function: name, number of prebuilt plans, packs made, reason where there are no plans.
     """
     rows = []
     for state in [f._state for f in functions] if functions else _all_states():
@@ -105,7 +105,20 @@ def warmup(*functions: Any) -> list[dict[str, Any]]:
         rows.append({"function": state.function.name, "plans": len(prebuilt),
                      "packs": sum(entry.warm(state.function) for entry in prebuilt),
                      "reason": "" if prebuilt else state.bundle_reason})
+    _load_compiler()
     return rows
+
+
+def _load_compiler() -> None:
+    """Import all that a call needs which no kernel serves."""
+    from ...templates.levels import load_stencils
+    from ..lang import frontend, verifier  # noqa: F401
+    from ..plan import code_json, lower, planner, typed  # noqa: F401
+    from . import collector, interpreter, tape  # noqa: F401
+
+    typed.load_rules()
+    with suppress(ImportError):  # without a stencil library calls are interpreted, and say so
+        load_stencils()
 
 
 def ready() -> list[dict[str, Any]]:

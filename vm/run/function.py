@@ -263,11 +263,12 @@ class FunctionState:
         from ..plan.code_json import dispatch_spec
         from ..plan.lower import lower_plan
         from ..plan.planner import PlanRefused, plan_live
+        from .collector import paused_collector
 
         start = perf_counter()
         marks: list[tuple[str, float]] = []  # when each stage ended
         try:
-            with time_limit(self.settings["jit_timeout_ms"]):
+            with paused_collector(), time_limit(self.settings["jit_timeout_ms"]):
                 plan = plan_live(self._program, self._plannable(args), self.function.read_capture,
                                  self.settings["disable_fusions"])
                 marks.append(("plan", perf_counter()))
