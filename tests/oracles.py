@@ -72,8 +72,7 @@ def load(source: str, name: str = "f", mover: Callable[[Any], Any] | None = None
     filename = f"<{label}>"
     scope: dict[str, Any] = {"__name__": label}
     if mover is not None:
-        scope |= {"_moved": mover, "_product": partial(_moved_product, mover),
-                  "_ordered": partial(_ordered, mover)}
+        scope |= {"_moved": mover, "_ordered": partial(_ordered, mover)}
         exec(_moved_code(source, filename), scope)
         return scope[name]
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
@@ -88,7 +87,7 @@ def _moved_code(source: str, filename: str) -> CodeType:
 
 
 class _Mover(ast.NodeTransformer):
-    """Wraps inexact calls, products and powers in `_moved(...)`."""
+    """Wraps inexact calls and powers in `_moved(...)`, sums and products in `_ordered(...)`."""
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
@@ -96,13 +95,15 @@ class _Mover(ast.NodeTransformer):
             return node
         name = node.func.attr
         if name in _ADDING_CALLS and not any(k.arg == "dtype" for k in node.keywords):
-            return _wrapped(_any_order(node, name))
+            return _any_order(node, name)
         return _wrapped(node, name in _MOVED_CALLS) if name in _MOVED_CALLS or name in _SIGNED_CALLS else node
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         self.generic_visit(node)
         if isinstance(node.op, ast.MatMult):
-            return ast.Call(ast.Name("_product", ast.Load()), [node.left, node.right], [])
+            product = ast.Lambda(ast.parse("lambda a, b: 0", mode="eval").body.args,  # type: ignore[attr-defined]
+                                 ast.BinOp(ast.Name("a", ast.Load()), node.op, ast.Name("b", ast.Load())))
+            return ast.Call(ast.Name("_ordered", ast.Load()), [ast.Constant("matmul"), product, node.left, node.right], [])
         return _wrapped(node) if isinstance(node.op, ast.Pow) else node
 
 
@@ -132,17 +133,22 @@ def _ordered(mover: Callable[[Any], Any], name: str, function: Callable[..., Any
     arrays = [v for v in operands if isinstance(v, (np.ndarray, np.floating))]
     if name in ("mean", "var", "std"):
         operands = tuple(v.astype(np.float64) if isinstance(v, np.ndarray) and v.dtype.kind in "iub" else v for v in operands)
-    if name in _CANCELLING_CALLS:
+    if name not in ("prod", "cumprod"):
         operands = tuple(mover(v) if isinstance(v, np.ndarray) else v for v in operands)
     kinds = {v.dtype.kind for v in arrays}
-    if "f" not in kinds or kinds - set("fiub") or not np.signbit(mover.keywords["zero"]):  # type: ignore[attr-defined]
-        return function(*operands)
+    keywords = mover.keywords  # type: ignore[attr-defined]
+    if "f" not in kinds or kinds - set("fiub") or not np.signbit(keywords["zero"]):
+        return mover(function(*operands))
     narrow = np.result_type(*(v.dtype for v in arrays))
     wide = np.longdouble if narrow.itemsize == 8 else np.float64
     with np.errstate(all="ignore"):
         result = function(*(v.astype(wide) if isinstance(v, (np.ndarray, np.floating)) and v.dtype.kind == "f" else v
                             for v in operands))
-        return result.astype(narrow) if getattr(result, "dtype", narrow).kind == "f" else result
+        if getattr(result, "dtype", narrow).kind != "f":
+            return result
+        result = result.astype(narrow)  # some are left as they are: what is added without an error may be exact
+        mixed = np.where(keywords["rng"].random(np.shape(result)) < 0.5, result, mover(result))
+        return mixed if isinstance(result, np.ndarray) else result.dtype.type(mixed)
 
 
 def forget(function: Callable[..., Any]) -> None:
@@ -187,7 +193,7 @@ class Reference:
             expected.moved.append(run(function, moved_args))
         return expected
 
-    def run_again(self, args: Sequence[Any], times: int = 6) -> list[Outcome]:
+    def run_again(self, args: Sequence[Any], times: int = 30) -> list[Outcome]:
         """More moved runs, before a difference is believed that few of them may have missed by chance."""
         return [outcome for _ in range(times if self.moved else 0) for outcome in self.run(args).moved]
 
@@ -227,18 +233,8 @@ def _move(value: Any, values: bool = True, *, rng: np.random.Generator, zero: fl
         elif values:
             moved = moved * (1 + steps * float(np.finfo(dtype).eps))
         moved = moved.astype(dtype)
+        moved = np.where(np.isinf(moved) & np.isfinite(value), np.asarray(value), moved)  # the largest stay
     return moved if isinstance(value, np.ndarray) else type(value)(moved)
-
-
-def _moved_product(mover: Callable[[Any], Any], a: Any, b: Any) -> Any:
-    """a @ b moved; half of the time computed in more digits, where sums may pass the largest number or not."""
-    product = a @ b
-    dtype = getattr(product, "dtype", np.dtype(int))
-    if dtype.kind == "f" and np.signbit(mover.keywords["zero"]):  # type: ignore[attr-defined]
-        wide = np.longdouble if dtype.itemsize == 8 else np.float64
-        with np.errstate(all="ignore"):
-            product = (a.astype(wide) @ b.astype(wide)).astype(dtype)
-    return mover(product)
 
 
 def _move_input(value: Any, rng: np.random.Generator) -> Any:

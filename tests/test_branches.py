@@ -25,6 +25,10 @@ CASES: dict[str, tuple[str, list[Any]]] = {
                        "else:\n    s = x[:1]\nreturn s.sum()", [HIGH, LOW, HIGH + 1]),
     "effects in the rest": ("if x.sum() > 2:\n    t = x[1:]\nelse:\n    t = x[:2]\nt += 1\nx[0] = t.size\nreturn t.sum()",
                             [HIGH, LOW]),
+    "an argument or not": ("if x.sum() > 2:\n    x = np.roll(x, 1)\n    x[...] -= 1\nreturn x", [HIGH, LOW]),
+    "an argument or not, written": ("y = x\nif x.sum() > 2:\n    y = x + 1\ny[0] = 5\nreturn y", [HIGH, LOW]),
+    "an argument behind an early return": (
+        "if x.size < x[0]:\n    return x * 2\nif x.sum() > 2:\n    x = np.roll(x, 1)\nreturn x", [HIGH, LOW, HIGH * 9]),
     # returns of different kinds
     "returned shapes": ("if x.sum() > 2:\n    return x\nreturn x[:2]", [HIGH, LOW]),
     "returned structure": ("if x.sum() > 2:\n    return x + 1, 3\nreturn None", [HIGH, LOW]),

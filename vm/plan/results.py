@@ -83,6 +83,8 @@ def _cell_like(typer: Any, values: list[Value]) -> Value:
                 raise PlanRefused("returns of different shapes, chosen by a value", kind="return-type")
             if v.view.buffer.kind == "arg":
                 raise PlanRefused("a value test chooses whether an argument is returned", kind="return-type")
+            if v.view.buffer in typer.read_only:
+                raise PlanRefused("an array that another name may share is returned", kind="alias")
         return typer.new_temp(first.shape, first.dtype)  # type: ignore[no-any-return, union-attr]
     if all(isinstance(v, Seq) for v in values):
         seqs: list[Any] = values

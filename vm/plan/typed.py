@@ -122,7 +122,7 @@ def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
 
 
 _MOST_SPLITS = 6
-_SPLITTING = frozenset(("merge", "unbound", "two-types"))  # refusals that may go away when two paths stay apart
+_SPLITTING = frozenset(("merge", "unbound", "two-types", "alias"))  # refusals that may go away when two paths stay apart
 
 
 def _has_branches(program: Program) -> bool:
