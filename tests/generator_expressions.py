@@ -161,16 +161,21 @@ LOGIC = table(
 REDUCE = table(
     exact="""
         2 np.argmax({0}, axis={a}); 1 {0}.argmin(axis={a}); 1 {0}.argmax(); 1 np.any({0} > 0, axis={a});
-        1 np.all({0} > -2, axis={a}{k}); 1 {0}.any(); 1 np.count_nonzero({0})""",
+        1 np.all({0} > -2, axis={a}{k}); 1 {0}.any(); 1 np.count_nonzero({0}); 1 np.logical_or.reduce({0}, axis={a});
+        1 np.nonzero({0})[0]; 1 np.where({0} > 0)[-1]; 1 np.flatnonzero({0}); 1 np.argwhere({0})""",
     equal="""
         3 {0}.max(axis={a}{k}); 1 {0}.min(); 2 np.max({0}, axis={a}{k}); 1 np.min({0}, axis={a}{k});
-        1 np.amax({0}); 1 np.ptp({0}, axis={a})""",
+        1 np.amax({0}); 1 np.ptp({0}, axis={a}); 1 np.maximum.reduce({0}, axis={a}); 1 np.minimum.accumulate({0}, axis={a});
+        1 np.max({0}, axis={a}, initial=0); 1 np.min({0}, initial=1, where={0} > 0); 1 np.fmax.reduce({0}, axis={a})""",
     near="""
         6 {0}.sum(axis={a}{k}); 4 np.sum({0}, axis={a}{k}); 2 {0}.sum(); 2 np.sum({0}); 5 {0}.mean(axis={a}{k});
         2 np.mean({0}); 1 np.prod({0}, axis={a}); 2 {0}.var(axis={a}{k}); 1 np.std({0}, axis={a}{k});
         1 np.var({0}, ddof=1); 2 np.cumsum({0}, axis={a}); 1 {0}.cumsum(); 1 np.linalg.norm({0});
         1 np.linalg.norm({0}, axis={a}{k}); 1 np.sum({0}, axis={t}{k}); 1 {0}.mean(axis={t});
-        1 np.sum({0} * {0}, axis={a}); 1 np.median({0}); 1 np.cumprod({0}, axis={a})""",
+        1 np.sum({0} * {0}, axis={a}); 1 np.median({0}); 1 np.cumprod({0}, axis={a}); 1 np.add.reduce({0}, axis={a}{k});
+        1 np.add.accumulate({0}, axis={a}); 1 np.sum({0}, axis={a}, where={0} > 0); 1 np.mean({0}, axis={a}, where={0} > 0);
+        1 np.sum({0}, axis={a}, initial=1); 1 np.multiply.reduce({0}, axis={a}); 1 np.nansum({0}, axis={a});
+        1 np.average({0}, axis={a}); 1 {0}[{0} > 0].sum(); 1 np.trapezoid({0}, axis={a})""",
 )
 
 MOVE = table(
@@ -189,7 +194,12 @@ MOVE = table(
         1 np.split({0}, 2)[0]; 1 np.zeros({0}.shape); 1 np.take({0}, 0, axis={a}); 1 {0}[{0} > 0];
         1 np.where({0} > 0, {0}, 0); 1 np.where({0} > 0, {0}, 0.1 * {0}); 1 {0}[np.arange({0}.shape[0]) % 2 == 0];
         1 {0}[np.array([0, -1])]; 1 {0}[[0, 0]]; 1 {0}[..., np.newaxis, :]; 1 np.arange({0}.shape[0]);
-        1 np.eye({0}.shape[0]); 1 np.ones(({0}.shape[0], 2), dtype={0}.dtype)""",
+        1 np.eye({0}.shape[0]); 1 {0}[{0}.shape[0] // 2:]; 1 {0}[:, {0}.shape[-1] // 2:]; 1 np.rot90({0}); 1 np.fliplr({0});
+        1 {0}.swapaxes(0, -1); 1 {0}.astype({0}.dtype, copy=False); 1 np.array({0}); 1 np.asarray({0}, dtype=np.float64);
+        1 {0}.real; 1 np.column_stack(({0}, {0})); 1 np.array_split({0}, 2)[1]; 1 {0}.repeat(2); 1 {0}.squeeze();
+        1 np.broadcast_arrays({0}, 1)[0]; 1 np.indices({0}.shape)[0]; 1 np.atleast_1d({0});
+        1 np.select([{0} > 1, {0} < 0], [{0}, {0}], 1);
+        1 np.ones(({0}.shape[0], 2), dtype={0}.dtype)""",
     equal="""
         1 np.sort({0}, axis={a}); 1 np.clip({0}, -1, 2); 2 np.clip({0}, 0.0, 1.5); 1 {0}.clip(-0.5, 0.5)""",
     near="""
@@ -198,7 +208,7 @@ MOVE = table(
 
 PRODUCT = table(
     exact="""
-        1 np.outer({0}, {1}); 1 np.add.outer({0}, {1})""",
+        1 np.outer({0}, {1}); 1 np.add.outer({0}, {1}); 1 np.subtract.outer({0}, {1}); 1 np.maximum.outer({0}, {1})""",
     near="""
         6 ({0} @ {1}); 3 ({0} @ {1}.T); 2 ({0}.T @ {1}); 2 np.dot({0}, {1}); 2 np.matmul({0}, {1});
         1 np.einsum('ij,jk->ik', {0}, {1}); 1 np.einsum('ij,ij->i', {0}, {1}); 1 {0}.dot({1});

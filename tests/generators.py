@@ -42,6 +42,7 @@ from generator_expressions import (
     is_int,
     is_number,
 )
+from generator_statements import Statements
 
 MAX_TRIPS = 6
 _NAMES = ("x", "y", "z", "u", "v")
@@ -71,7 +72,7 @@ class _Ended(Exception):
     """The program returned, or raised on purpose, in the line just written."""
 
 
-class Generator:
+class Generator(Statements):
     """Writes one program."""
 
     def __init__(self, seed: int) -> None:
@@ -164,10 +165,9 @@ class Generator:
     def _block(self, count: int) -> list[str]:
         lines: list[str] = []
         table: list[tuple[float, Callable[[], list[str]]]] = [
-            (8, self._assign), (2, self._assign_scalar), (3, self._augment), (2.5, self._store),
-            (1, self._masked_store), (1, self._pair), (1.2, self._helper_call), (0.3, self._mutating_helper),
-            (0.25, self._meant_to_raise), (0.5, self._out_argument),
-        ]  # weight, writer
+            (8, self._assign), (2, self._assign_scalar), (3, self._augment), (2.5, self._store), (1, self._masked_store),
+            (1, self._pair), (1.2, self._helper_call), (0.3, self._mutating_helper), (0.25, self._meant_to_raise),
+            (0.5, self._out_argument), *self.more_statements()]  # weight, writer
         if self.depth < 2:
             table += [(2, self._if), (1.6, self._for), (0.6, self._while), (0.4, self._early_return)]
             if self.containers:
@@ -291,14 +291,17 @@ class Generator:
         line = f"{function}({self.ex.array(1).text}, {self.ex.scalar(0).text}, out={target.text})"
         return self._run([line], NEAR, {target.text})
 
-    def _run(self, lines: list[str], grade: int, touched: set[str] | None = None) -> list[str]:
-        """Run statements against a copy of the environment; adopt it when they end well, else Dropped."""
-        trial = copy_arguments(self.env)
-        exec_scope = dict(self.scope)
+    def _run(self, lines: list[str], grade: int, touched: set[str] | None = None,
+             hidden: tuple[str, ...] = ()) -> list[str]:
+        """Run statements against a copy of the environment; adopt it when they end well, else Dropped. hidden: names that
+        the statements bind and that no other statement reads."""
+        space = {**self.scope, **copy_arguments(self.env)}
         try:
-            exec(compile("\n".join(lines), "<statements>", "exec"), exec_scope, trial)
+            exec(compile("\n".join(lines), "<statements>", "exec"), space)
         except Exception as error:
             raise Dropped from error
+        known = {*self.scope, "__builtins__", *hidden}
+        trial = {name: value for name, value in space.items() if name not in known}
         for value in trial.values():
             if not fits(value) and not isinstance(value, (list, tuple, dict, SimpleNamespace, Layer)):
                 raise Dropped
@@ -559,7 +562,7 @@ class Generator:
         roll = self.rnd.random()
         if not names:
             return ["return 1"]
-        if roll < 0.75 and unread:
+        if roll < 0.85 and unread:
             text = ", ".join(unread)
         elif roll < 0.5:
             text = self.rnd.choice(new)
