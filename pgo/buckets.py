@@ -61,11 +61,12 @@ class Group:
 class Limits:
     """What a bundle may cost. bytes and seconds are of all kernels at one CPU level.
 
+    max_kernels None: `default_kernels` of the number of functions, so that each of many functions has a place.
     min_gain: share of its own calls' time that a kernel must save (0.05: noise of a measurement is less); min_share:
     share of all calls' time that one must save which only makes faster what a wider one serves already.
     """
 
-    max_kernels: int = 32
+    max_kernels: int | None = None
     max_bytes: int = 4 << 20
     max_build_s: float = 120.0
     min_gain: float = 0.05
@@ -75,7 +76,13 @@ class Limits:
 
     def kernels(self) -> int:
         """How many kernels all limits together allow."""
-        return min(self.max_kernels, self.max_bytes // self.kernel_bytes, int(self.max_build_s / self.kernel_build_s))
+        allowed = min(self.max_bytes // self.kernel_bytes, int(self.max_build_s / self.kernel_build_s))
+        return allowed if self.max_kernels is None else min(self.max_kernels, allowed)
+
+
+def default_kernels(functions: int) -> int:
+    """How many kernels at most when nothing is said: 32, or four for each function."""
+    return max(32, 4 * functions)
 
 
 @dataclass(frozen=True)
@@ -241,7 +248,8 @@ def choose_kernels(groups: Sequence[Group], candidates: Iterable[Candidate], mod
     Raises PlanError when the limits allow no kernel at all.
     """
     if limits.kernels() < 1:
-        raise PlanError(f"the limits allow no kernel: {limits.max_kernels} kernels, {limits.max_bytes:,} bytes, "
+        count = "any number of" if limits.max_kernels is None else limits.max_kernels
+        raise PlanError(f"the limits allow no kernel: {count} kernels, {limits.max_bytes:,} bytes, "
                         f"{limits.max_build_s:g} s of building")
     every = list(candidates)
     narrow = [c for c in every if c.fixed]
@@ -267,9 +275,8 @@ class _Greedy:
         """Take all of first[0], then the best of each further list, then of the rest."""
         for candidate in first[0]:
             self.take(self.rate(candidate))
-        next_choice = None
-        for candidates in (*first[1:], rest):
-            next_choice = self.take_best(candidates)
+        left_out = [choice for candidates in (*first[1:], rest) if (choice := self.take_best(candidates)) is not None]
+        next_choice = max(left_out, key=lambda choice: choice.saving_ns, default=None)
         points = [(p, cost, flag) for g, costs, flags in zip(self.groups, self.cost, self.served, strict=True)
                   for p, cost, flag in zip(g.points, costs, flags, strict=True)]
         return Selection(tuple(self.choices), next_choice, self.tape_ns, sum(p.calls * cost for p, cost, _ in points),

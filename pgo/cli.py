@@ -96,7 +96,7 @@ def _add_plan(commands: argparse._SubParsersAction) -> None:
     plan = commands.add_parser("plan", help="choose buckets for a profile and write buckets.yaml")
     plan.add_argument("profile", nargs="+")
     plan.add_argument("-o", "--output", required=True, help="buckets.yaml to write; its hand edits are kept")
-    plan.add_argument("--max-kernels", type=_positive, help="kernels at most (32)")
+    plan.add_argument("--max-kernels", type=_positive, help="kernels at most (four a function, at least 32)")
     plan.add_argument("--max-bytes", type=_positive, help="bytes of kernels at most, one CPU level (4 MiB)")
     plan.add_argument("--max-build-time", type=float, metavar="SECONDS", help="seconds of compiling at most (120)")
     plan.add_argument("--min-gain", type=_share, help="a kernel must save this much of its calls' time (5%%)")

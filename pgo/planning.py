@@ -8,7 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..vm.errors import PlanError
-from .buckets import Candidate, CostModel, Group, Limits, PriorModel, Selection, by_priority, choose_kernels, propose
+from .buckets import (
+    Candidate,
+    CostModel,
+    Group,
+    Limits,
+    PriorModel,
+    Selection,
+    by_priority,
+    choose_kernels,
+    default_kernels,
+    propose,
+)
 from .edges import branch_edges
 from .edits import bucket_key, candidate_key, dropped_buckets, kept_buckets
 from .groups import FunctionPlan, make_groups
@@ -107,6 +118,8 @@ def plan(profile: object, output: str | os.PathLike[str] | None = None, *, max_k
     limits = limits or Limits()
     if max_kernels is not None:
         limits = replace(limits, max_kernels=max_kernels)
+    elif limits.max_kernels is None:
+        limits = replace(limits, max_kernels=default_kernels(len(seen.functions)))
     earlier = read_buckets(output) if output is not None and Path(output).exists() else None
     before = {f.qualname: f for f in earlier.functions} if earlier else {}
     roots = None if allow_stale else [Path(output).resolve().parent] if output is not None else []

@@ -16,6 +16,7 @@ from prebake.pgo.buckets import (
     PriorModel,
     by_priority,
     choose_kernels,
+    default_kernels,
     propose,
 )
 from prebake.pgo.edges import branch_edges
@@ -60,6 +61,14 @@ def test_the_widest_kernel_comes_first_and_serves_everything():
     (choice,) = selection.choices
     assert choice.candidate.box == {"b": (1, 256)} and selection.served_calls == selection.calls
     assert selection.expected_ns == pytest.approx(0.8 * selection.tape_ns)
+
+
+def test_a_limit_that_leaves_functions_out_says_so():
+    groups = [_group([(b, 1, 1000.0 + 100 * i)]) for i, b in enumerate((3, 40, 500))]
+    selection = choose_kernels(groups, propose(groups), PriorModel(), Limits(max_kernels=2))
+    assert len(selection.choices) == 2
+    assert selection.next_choice is not None and selection.next_choice.candidate.group == 0
+    assert default_kernels(3) == 32 and default_kernels(50) == 200
 
 
 @pytest.mark.parametrize("seed", range(12))
