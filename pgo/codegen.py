@@ -20,6 +20,7 @@ from ..vm.plan.code import (
     ARENA,
     Alloc,
     Break,
+    Call,
     Cast,
     Code,
     Continue,
@@ -360,6 +361,16 @@ class _KernelPrinter:
         self.line(f"if (!{self.local(output.ptr)}) return pb_stop(frame, PB_TRAP_MEMORY, 0);")
         self.line(f"{self._frame(output.ptr)} = {self.local(output.ptr)};")
 
+    def call(self, instr: Call) -> None:
+        """Registers live in locals here and in the frame there."""
+        for reg in instr.reads:
+            self.line(f"{self._frame(reg)} = {self.use(reg)};")
+        self.line(f"if (frame->call(frame, {instr.site})) return 1;")
+        self.known.forget(instr.writes)
+        for reg in instr.writes:
+            value = self._frame(reg)
+            self.set(reg, f"({C_TYPES[self.types[reg]]}){value}" if self.types[reg] in ("i32", "bool") else value)
+
     def for_(self, instr: For) -> None:
         inside = set(assigned(instr.body)) | {instr.var}
         start, stop, step = self.use(instr.start), self.use(instr.stop), self.use(instr.step)
@@ -478,7 +489,7 @@ _PRINT: dict[type, Callable[[_KernelPrinter, Any], None]] = {
     Load: _KernelPrinter.load_, Store: _KernelPrinter.store_, Move: _KernelPrinter.move, Trap: _KernelPrinter.trap,
     Alloc: _KernelPrinter.alloc, For: _KernelPrinter.for_, While: _KernelPrinter.while_, If: _KernelPrinter.if_,
     Break: _KernelPrinter.break_, Continue: _KernelPrinter.continue_, Exit: _KernelPrinter.exit_,
-    NestCode: _KernelPrinter.nest, ContractCode: _KernelPrinter.contract,
+    NestCode: _KernelPrinter.nest, ContractCode: _KernelPrinter.contract, Call: _KernelPrinter.call,
 }
 
 

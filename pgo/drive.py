@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from ..vm.plan.code import Code, Reg, ResultSpec
+from ..vm.plan.code_json import call_spec
 from ..vm.plan.signature import NUMPY_DTYPES
+from ..vm.run._dispatch import CallSite, PlanMismatch
 
-TRAPS = ("", "INDEX", "ZERO_DIVISION", "OVERFLOW", "VALUE", "MEMORY", "INTERPRET", "RAISE")
+TRAPS = ("", "INDEX", "ZERO_DIVISION", "OVERFLOW", "VALUE", "MEMORY", "INTERPRET", "RAISE", "RAISED")
 _PYTHON: dict[str, Any] = {"int": int, "float": float, "bool": bool}
 
 
@@ -21,8 +23,10 @@ class Frame(ctypes.Structure):
 
 
 ALLOC = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(Frame), ctypes.c_int32)
+CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(Frame), ctypes.c_int32)
 Frame._fields_ = [("r", ctypes.c_void_p), ("packs", ctypes.POINTER(ctypes.c_void_p)), ("trap_code", ctypes.c_int32),
-                  ("trap_pos", ctypes.c_int32), ("owner", ctypes.c_void_p), ("alloc", ALLOC)]
+                  ("trap_pos", ctypes.c_int32), ("owner", ctypes.c_void_p), ("alloc", ALLOC),
+                  ("call", CALL)]
 ENTRY = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Frame))
 PACK_BYTES = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64)
 PACK = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64,
@@ -98,6 +102,8 @@ class Driver:
                 self.registers[reg] = stride
         frame = Frame(r=self.registers.ctypes.data)
         frame.alloc = ALLOC(lambda _frame, output: self._allocate(output))
+        frame.call = CALL(self._call)
+        self.sites = [CallSite(call_spec(site), len(code.types), len(code.outputs)) for site in code.calls]
         packs, keep = self._packs()
         frame.packs = packs
         failed = self.kernel.bind(None, ctypes.byref(frame))
@@ -131,6 +137,21 @@ class Driver:
         array.reshape(-1).view(np.uint8)[...] = 0xA5  # what the kernel leaves out shows
         self.outputs[index] = array  # type: ignore[call-overload]
         return int(array.ctypes.data)
+
+    def _call(self, frame: Any, number: int) -> int:
+        site = self.sites[number]
+        try:
+            made = site.invoke(self.registers.ctypes.data)
+        except PlanMismatch:
+            frame.contents.trap_code = TRAPS.index("INTERPRET")
+            return 1
+        except Exception:
+            frame.contents.trap_code, frame.contents.trap_pos = TRAPS.index("RAISED"), site.position
+            return 1
+        for output, array in made:
+            self.outputs[output] = array  # type: ignore[call-overload]
+            self.registers[self.code.outputs[output].ptr] = array.ctypes.data
+        return 0
 
     def _set(self, reg: Reg, value: Any) -> None:
         kind = self.code.types[reg]

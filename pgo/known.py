@@ -11,6 +11,7 @@ from math import inf
 
 from ..vm.plan import extents as ex
 from ..vm.plan.code import (
+    Call,
     Cast,
     Code,
     For,
@@ -106,6 +107,8 @@ def assigned(body: Iterable[Instr]) -> Iterator[Reg]:
     for instr in body:
         if isinstance(instr, (Int, Scalar, Cast, Load, Move)):
             yield instr.dst
+        elif isinstance(instr, Call):
+            yield from instr.writes
         elif isinstance(instr, For):
             yield instr.var
             yield from assigned(instr.body)

@@ -31,7 +31,7 @@ TIMEOUT_SECONDS = 600.0
 _MOST_ELEMENTS = 1 << 20  # of all arguments together; larger corners shrink
 # |got - want| <= absolute * (largest finite |want|, at least 1) + relative * |want|
 _MOVES, _STEADY = 4, 32.0  # reference runs with moved arguments; times their difference is allowed
-_INEXACT = frozenset(("contract", "ufunc", "reduce", "scan", "linalg", "ops"))  # groups of kernels
+_INEXACT = frozenset(("contract", "ufunc", "reduce", "scan", "linalg", "fft", "ops"))  # groups of kernels
 _TOLERANCE = {"float16": (2e-2, 2e-2), "float32": (2e-4, 1e-3), "float64": (1e-10, 1e-9)}
 
 

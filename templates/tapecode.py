@@ -13,6 +13,7 @@ OPCODES: tuple[str, ...] = (
     "for_next", "nest", "contract",
     "add_f32", "sub_f32", "mul_f32", "div_f32", "eq_f32", "lt_f32", "le_f32",
     "add_f64", "sub_f64", "mul_f64", "div_f64", "eq_f64", "lt_f64", "le_f64",
+    "call",
 )
 OPCODE: dict[str, int] = {name: number for number, name in enumerate(OPCODES)}
 
@@ -43,5 +44,5 @@ NATIVE_OF: dict[str, str] = {
     "f16": "f32", "f32": "f32", "f64": "f64",
 }
 TRAPS: dict[str, int] = {"INDEX": 1, "ZERO_DIVISION": 2, "OVERFLOW": 3, "VALUE": 4, "MEMORY": 5, "INTERPRET": 6,
-                         "RAISE": 7}
+                         "RAISE": 7, "RAISED": 8}
 IN_KINDS: dict[str, int] = {"view": 0, "scalar": 1, "iota": 2}

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from prebake.templates.registry import resolve
 from prebake.vm.plan import code as C
 from prebake.vm.plan import steps as S
 from prebake.vm.plan.extents import Expr
 
 MEMORY = {"bool": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64, "u8": np.uint8,
-          "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64}
+          "u16": np.uint16, "u32": np.uint32, "u64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
+          "c64": np.complex64, "c128": np.complex128}
 
 
 def _shift(function: Any) -> Any:
@@ -40,6 +42,7 @@ REDUCE: dict[str, Any] = {
     "sum": np.add.reduce, "prod": np.multiply.reduce, "max": np.maximum.reduce, "min": np.minimum.reduce,
     "any": np.logical_or.reduce, "all": np.logical_and.reduce,
 }
+PYTHON: dict[str, Any] = {"int": int, "float": float, "bool": bool, "complex": complex}
 IDENTITY = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf, "any": False, "all": True}
 
 
@@ -196,6 +199,27 @@ def run_contract(dtype: str, a: Window, b: Window, out: Window, bias: Window | N
     write(out.data, to, out.dtype, value)
 
 
+def as_array(window: Window, is_written: bool) -> np.ndarray:
+    """The array that a call-out gets for a view."""
+    window.addresses()
+    array: np.ndarray = np.ndarray(window.shape, MEMORY[window.dtype], window.data, window.offset, window.strides)
+    array.flags.writeable = is_written
+    return array
+
+
+def run_call(kernel: int, operands: Sequence[Any], is_tuple: bool) -> Sequence[Any]:
+    """Results of a call-out."""
+    with np.errstate(all="ignore"):
+        made = resolve(kernel)(*operands)
+    return made if is_tuple else (made,)
+
+
+def whole_memory(value: np.ndarray, dtype: str) -> Memory:
+    """The memory that a call-out's result is held in."""
+    assert isinstance(value, np.ndarray) and value.dtype == MEMORY[dtype]
+    return Memory(np.frombuffer(bytearray(np.ascontiguousarray(value).tobytes()), np.uint8))
+
+
 class _Leave(Exception):
     """break, continue or exit."""
 
@@ -317,6 +341,19 @@ class StepEvaluator:
             residual = getattr(step, "residual", None)
             run_contract(step.dtype, a, b, out, self.window(step.bias) if step.bias else None, step.act,
                          self.window(residual) if residual else None)
+        elif isinstance(step, S.CallStep):
+            results = run_call(step.kernel, [self.argument(arg) for arg in step.args], step.is_tuple)
+            for made, value in zip(step.results, results, strict=True):
+                if made.view is not None:
+                    self.memories[made.view.buffer] = whole_memory(value, made.dtype)
+                    for reg, extent in zip(made.extents, value.shape, strict=True):
+                        if reg is not None:
+                            self.set(reg, extent)
+                    assert tuple(map(self.number, made.view.shape)) == value.shape
+                elif made.dst is not None:
+                    self.set(made.dst, value if made.imag is None else value.real)
+                    if made.imag is not None:
+                        self.set(made.imag, value.imag)
         elif isinstance(step, S.ScalarOpStep):
             self.set(step.dst, scalar_op(step.op, step.operand_dtype, [self.operand(a) for a in step.args]))
         elif isinstance(step, S.LoadStep):
@@ -345,6 +382,16 @@ class StepEvaluator:
             self.steps(step.then if self.operand(step.cond) else step.orelse)
         else:
             raise {S.BreakStep: _Break, S.ContinueStep: _Continue, S.ExitStep: _Exit}[type(step)]
+
+    def argument(self, arg: S.CallArg) -> Any:
+        if arg.view is not None:
+            return as_array(self.window(arg.view), arg.is_written)
+        if arg.operand is None:
+            return arg.value if arg.kind == "const" else build(arg.kind, list(map(self.argument, arg.items)), ())
+        value = self.operand(arg.operand)
+        if arg.imag is not None:
+            value = complex(value, self.operand(arg.imag))
+        return PYTHON[arg.python](value) if arg.python else MEMORY[arg.dtype](value)
 
     def trip(self, body: Sequence[S.Step]) -> bool:
         """One trip of a loop; False when it leaves the loop."""
@@ -468,6 +515,8 @@ class CodeEvaluator:
             run_contract(instr.dtype, a, b, self.window(instr.out, (*batch, m, n), instr.dtype),
                          self.window(instr.bias, (n,), instr.dtype) if instr.bias else None, instr.act,
                          self.window(residual, (*batch, m, n), instr.dtype) if residual else None)
+        elif isinstance(instr, C.Call):
+            self.call(self.code.calls[instr.site])
         elif isinstance(instr, C.Scalar):
             value = scalar_op(instr.op, instr.dtype, [regs[r] for r in instr.args])
             self.set(instr.dst, value)
@@ -503,6 +552,28 @@ class CodeEvaluator:
             self.body(instr.then if regs[instr.cond] else instr.orelse)
         else:
             raise {C.Break: _Break, C.Continue: _Continue, C.Exit: _Exit}[type(instr)]
+
+    def call(self, site: C.CallSite) -> None:
+        """A call-out."""
+        results = run_call(site.kernel, [self.argument(arg) for arg in site.args], site.is_tuple)
+        for made, value in zip(site.results, results, strict=True):
+            if made.output >= 0:
+                self.outputs[made.output] = self.regs[self.code.outputs[made.output].ptr] = whole_memory(value, made.dtype)
+                for reg, is_known, extent in zip(made.shape, made.is_known, value.shape, strict=True):
+                    assert not is_known or self.regs[reg] == extent
+                    self.regs[reg] = extent
+            elif made.reg >= 0:
+                self.set(made.reg, value if made.imag < 0 else value.real)
+                if made.imag >= 0:
+                    self.set(made.imag, value.imag)
+
+    def argument(self, arg: C.CallOperand) -> Any:
+        if arg.ref is not None:
+            return as_array(self.window(arg.ref, tuple(self.regs[r] for r in arg.shape), arg.dtype), arg.is_written)
+        if arg.reg < 0:
+            return arg.value if arg.kind == "const" else build(arg.kind, list(map(self.argument, arg.items)), ())
+        value = self.regs[arg.reg] if arg.imag < 0 else complex(self.regs[arg.reg], self.regs[arg.imag])
+        return PYTHON[arg.python](value) if arg.python else MEMORY[arg.dtype](value)
 
     def set(self, reg: int, value: Any) -> None:
         with np.errstate(all="ignore"):

@@ -30,6 +30,7 @@ Frame._fields_ = [
     ("trap_pos", ctypes.c_int32),
     ("owner", ctypes.c_void_p),
     ("alloc", ALLOC),
+    ("call", ctypes.c_void_p),
 ]
 CALL = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Frame))
 

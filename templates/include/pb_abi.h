@@ -8,7 +8,7 @@
 #define PB_ABI_H
 #include <stdint.h>
 
-#define PB_ABI_VERSION 2
+#define PB_ABI_VERSION 3
 
 typedef union {
     int64_t i; /* i64, i32 (sign-extended), bool (0/1) */
@@ -24,6 +24,9 @@ typedef struct pb_frame {
     int32_t trap_pos;          /* instruction index in the Program, for the source line */
     void *owner;               /* the dispatcher's own state, for `alloc` */
     char *(*alloc)(struct pb_frame *, int32_t output); /* result whose shape is known late; takes the GIL; NULL: memory */
+    /* Call-out `site` of the plan: takes the GIL, reads its operands from `r`, calls the library, and writes addresses,
+     * extents and scalars of what it made into `r`. 0: done; else the trap is set. */
+    int (*call)(struct pb_frame *, int32_t site);
 } pb_frame;
 
 /* 0: every guard holds. n > 0: guard n (1-based, in plan order) does not; nothing was changed. */
@@ -38,8 +41,9 @@ enum {
     PB_TRAP_OVERFLOW = 3,       /* OverflowError */
     PB_TRAP_VALUE = 4,          /* ValueError: shapes that do not fit */
     PB_TRAP_MEMORY = 5,         /* MemoryError */
+    PB_TRAP_INTERPRET = 6,      /* nothing observable was changed: the interpreter must run this call */
     PB_TRAP_RAISE = 7,          /* what the program raises at that position */
-    PB_TRAP_INTERPRET = 6       /* nothing observable was changed: the interpreter must run this call */
+    PB_TRAP_RAISED = 8          /* a call-out raised: the dispatcher holds the exception */
 };
 
 /* Packing of a constant operand (k, n) into the panels of this library's own CPU level. dtype: 0 f32, 1 f64. The layout

@@ -14,6 +14,7 @@
  *   for_begin var start stop step hidden target    three registers from `hidden`: trips left, step, value
  *   for_next var hidden target                     target: begin: after the loop, next: its first instruction
  *   nest (pb_nest.h)
+ *   call site: of the plan's call-outs, through frame->call
  *   contract words dtype n_batch act pack m n k batch... a b c bias, each operand: base offset strides... (bias base -1: none)
  */
 #ifndef PB_TAPE_H
@@ -164,6 +165,13 @@ static inline __attribute__((always_inline)) int pb_tape_walk(const int32_t *cod
             int64_t start = times ? pb_clock() : 0, *place = times + 3 * (w - code);
             w = pb_run_contract(f, w + 1);
             if (times) pb_note_time(place, start);
+            break;
+        }
+        case PB_T_call: {
+            int64_t start = times ? pb_clock() : 0;
+            if (f->call(f, w[1])) return PB_TAPE_TRAPPED;
+            if (times) pb_note_time(times + 3 * (w - code), start);
+            w += 2;
             break;
         }
         case PB_T_exit: return 0;

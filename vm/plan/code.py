@@ -221,8 +221,64 @@ class ContractCode:
     act: str = "none"
 
 
+@record(eq=True)
+class CallOperand:
+    """An operand of a call-out; see steps.CallArg. native: type of the registers `reg` and `imag`."""
+
+    kind: str
+    dtype: str = ""
+    ref: Ref | None = None
+    shape: tuple[Reg, ...] = ()
+    is_written: bool = False
+    reg: Reg = -1
+    imag: Reg = -1
+    native: str = ""
+    python: str = ""
+    value: object = None
+    items: tuple[CallOperand, ...] = ()
+
+
+@record(eq=True)
+class CallOutcome:
+    """A result of a call-out; see steps.CallResult. output: index into outputs, whose ptr register is set.
+
+    shape: for each axis the register that holds the planned extent, or receives it where `is_known` says no.
+    """
+
+    kind: str
+    dtype: str = ""
+    output: int = -1
+    shape: tuple[Reg, ...] = ()
+    is_known: tuple[bool, ...] = ()
+    reg: Reg = -1
+    imag: Reg = -1
+    native: str = ""
+    python: str = ""
+
+
+@record(eq=True)
+class CallSite:
+    """One call-out of a body, run by the dispatcher."""
+
+    kernel: int
+    args: tuple[CallOperand, ...]
+    results: tuple[CallOutcome, ...]
+    is_tuple: bool
+    position: int
+
+
+@record(eq=True)
+class Call:
+    """Run call-out `site` through frame->call, which reads and writes registers of the frame: the frame's `reads` are
+    what these registers hold now, and `writes` hold what the frame's do afterwards."""
+
+    site: int
+    reads: tuple[Reg, ...]
+    writes: tuple[Reg, ...]
+
+
 Instr: TypeAlias = ("Int | Guard | Scalar | Cast | Load | Store | Move | Trap | Alloc | For | While | If | Break | "
-                    "Continue | Exit | NestCode | ContractCode")
+                    "Continue | Exit | NestCode | ContractCode | Call")
 
 
 @record(eq=True)
@@ -239,7 +295,8 @@ class LeafRegs:
 
 @record(eq=True)
 class Output:
-    """A result buffer. early: allocated by the dispatcher between bind and run; else by `Alloc`."""
+    """An array held until the call ends. early: allocated by the dispatcher between bind and run; else by `Alloc`, or
+    made by a call-out."""
 
     dtype: str
     shape: tuple[Reg, ...]
@@ -295,3 +352,4 @@ class Code:
     packs: tuple[Pack, ...]
     body: tuple[Instr, ...]
     symbols: dict[str, Reg] = fresh(factory=dict)  # symbol name ("x.shape[0]") -> register
+    calls: tuple[CallSite, ...] = ()

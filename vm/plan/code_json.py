@@ -11,8 +11,10 @@ hold the rest. Form:
      "outputs": [[memory dtype, [extent regs], ptr reg, early 0|1], ...]
      "packs":   [[row, dtype, k, n, offset, row_stride, col_stride], ...]
      "result":  {"kind": ..., fields of ResultSpec that are not their default; "value" and "keys" encoded}
+     "calls":   [{"kernel": id, "position": n, "tuple": 0|1, "args": [...], "results": [...]}, ...]    call-outs; absent: none
+                operands and results hold the fields of CallOperand and CallOutcome that are not their default
      "optional_packs": true: the kernels read an operand as it is when its pack is NULL (absent: false),
-     "symbols": {name: reg}, "guards": [text, ...], "steps": number of nests and products in the body}
+     "symbols": {name: reg}, "guards": [text, ...], "steps": number of nests, products and call-outs in the body}
 
 A register of -1 means "none". Values (constants of results, dict keys) are encoded by `encode_value`.
 """
@@ -22,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .code import Code, ContractCode, For, If, NestCode, ResultSpec, While
+from .code import Call, CallOperand, CallOutcome, CallSite, Code, ContractCode, For, If, NestCode, ResultSpec, While
 from .encoded import encode_value
 
 
@@ -34,7 +36,10 @@ def dispatch_spec(code: Code) -> dict[str, Any]:
     for output in code.outputs:
         used.update((output.ptr, *output.shape))
     used.update(_result_registers(code.result))
+    for site in code.calls:
+        used.update(_call_registers(site))
     used.discard(-1)
+    calls = {"calls": [call_spec(site) for site in code.calls]} if code.calls else {}
     return {
         "name": code.name,
         "n_regs": len(code.types),
@@ -49,14 +54,15 @@ def dispatch_spec(code: Code) -> dict[str, Any]:
         "symbols": dict(code.symbols),
         "guards": list(code.guards),
         "steps": count_steps(code.body),
+        **calls,
     }
 
 
 def count_steps(body: tuple) -> int:
-    """Nests and products in a body, each counted once however often a loop runs it."""
+    """Nests, products and call-outs in a body, each counted once however often a loop runs it."""
     total = 0
     for instr in body:
-        if isinstance(instr, (NestCode, ContractCode)):
+        if isinstance(instr, (NestCode, ContractCode, Call)):
             total += 1
         elif isinstance(instr, (For, While)):
             total += count_steps(instr.body)
@@ -73,6 +79,49 @@ def _result_registers(spec: ResultSpec) -> Iterator[int]:
     yield from (spec.offset, spec.reg, *spec.shape, *spec.strides)
     for item in spec.items:
         yield from _result_registers(item)
+
+
+def _call_registers(site: CallSite) -> Iterator[int]:
+    pending = list(site.args)
+    while pending:
+        arg = pending.pop()
+        pending.extend(arg.items)
+        if arg.ref is not None:
+            yield from (arg.ref.base, arg.ref.offset, *arg.ref.strides, *arg.shape)
+        yield from (arg.reg, arg.imag)
+    for result in site.results:
+        yield from (*result.shape, result.reg, result.imag)
+
+
+def call_spec(site: CallSite) -> dict[str, Any]:
+    """One item of "calls"."""
+    return {"kernel": site.kernel, "position": site.position, "tuple": int(site.is_tuple),
+            "args": [_operand(arg) for arg in site.args], "results": [_outcome(result) for result in site.results]}
+
+
+def _operand(arg: CallOperand) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": arg.kind}
+    if arg.ref is not None:
+        out |= {"dtype": arg.dtype, "base": arg.ref.base, "offset": arg.ref.offset, "shape": list(arg.shape),
+                "strides": list(arg.ref.strides), "written": int(arg.is_written)}
+    elif arg.kind in ("scalar", "complex"):
+        out |= {"dtype": arg.dtype, "python": arg.python, "native": arg.native, "reg": arg.reg, "imag": arg.imag}
+    elif arg.kind == "const":
+        out["value"] = encode_value(arg.value)
+    else:
+        out["items"] = [_operand(item) for item in arg.items]
+    return out
+
+
+def _outcome(result: CallOutcome) -> dict[str, Any]:
+    out: dict[str, Any] = {"kind": result.kind}
+    if result.kind == "array":
+        out |= {"dtype": result.dtype, "output": result.output, "shape": list(result.shape),
+                "known": list(map(int, result.is_known))}
+    elif result.kind != "ignored":
+        out |= {"dtype": result.dtype, "python": result.python, "native": result.native, "reg": result.reg,
+                "imag": result.imag}
+    return out
 
 
 def _result(spec: ResultSpec) -> dict[str, Any]:

@@ -533,8 +533,8 @@ def whole_view(value: Cplx) -> View | None:
     return View(a.buffer, value.dtype, a.shape, a.strides, a.offset)
 
 
-def interleaved(t: Any, value: Cplx) -> View:
-    """A fresh 'out' buffer that holds both parts as NumPy does."""
+def interleaved(t: Any, value: Cplx, kind: str = "out") -> View:
+    """A fresh buffer ('out' or 'temp') that holds both parts as NumPy does."""
     assert isinstance(value.re, Arr) and isinstance(value.im, Arr)
     shape = tuple(t.facts.norm(e) for e in value.re.shape)
     item, part = ITEM_BYTES[value.dtype], _PART[value.dtype]
@@ -544,9 +544,9 @@ def interleaved(t: Any, value: Cplx) -> View:
         if upper is None:
             raise PlanRefused("no bound for a complex result", kind="unbounded-temp")
         size = size * upper
-    buffer = Buffer("out", value.dtype, size)
+    buffer = Buffer(kind, value.dtype, size)
     buffer.home = View(buffer, value.dtype, shape, contiguous_strides(shape, item), const(0))
-    if not all(e.is_entry for e in shape):
+    if kind == "out" and not all(e.is_entry for e in shape):
         t.emit(AllocStep(buffer))
     for i, source in enumerate((value.re, value.im)):
         t.write_view(Arr(View(buffer, part, shape, buffer.home.strides, const(i * ITEM_BYTES[part]))), source)

@@ -17,6 +17,7 @@ from .reading import LiveReader, RecordedReader
 from .signature import DTYPE_NAMES
 from .steps import (
     ITEM_BYTES,
+    AllocStep,
     Buffer,
     Literal,
     LoadStep,
@@ -42,36 +43,40 @@ class Emitting(State):
     def __init__(self, program: Program, reader: LiveReader | RecordedReader, wide_counters: bool = False) -> None:
         super().__init__(program, reader, wide_counters)
         # what shapes were found to give, by shapes and version of the facts
-        self._layouts: dict[tuple[Shape, str, int], tuple[Shape, Shape, Expr]] = {}
+        self._layouts: dict[tuple[Shape, str, int], tuple[Shape, Shape, Expr, bool]] = {}
         self._broadcasts: dict[tuple[tuple[Shape, ...], int], Shape] = {}
 
     # --- emitting -----------------------------------------------------------------------------------------------------
 
     def new_temp(self, shape: Sequence[Expr], dtype: str) -> Arr:
-        """A fresh C-ordered array in the arena, not yet written."""
+        """A fresh C-ordered array, not yet written: in the arena, or an 'out' buffer where nothing bounds its size."""
         key = (tuple(shape), dtype, self.facts.version)
         layout = self._layouts.get(key)
         if layout is None:
             layout = self._layouts[key] = self._layout(key[0], dtype)
-        shape, strides, size = layout
-        buffer = Buffer("temp", dtype, size)
+        shape, strides, size, is_bounded = layout
+        buffer = Buffer("temp" if is_bounded else "out", dtype, size)
+        if not is_bounded:  # as large as a call-out's result turns out: allocated when that is known
+            self.emit(AllocStep(buffer, is_scratch=True))
         self.clock += 1
         self.born[buffer] = self.clock
         buffer.home = View(buffer, dtype, shape, strides, ZERO)
         return Arr(buffer.home)
 
-    def _layout(self, shape: Shape, dtype: str) -> tuple[Shape, Shape, Expr]:
-        """Shape in normal form, strides and bytes of a C-ordered array."""
+    def _layout(self, shape: Shape, dtype: str) -> tuple[Shape, Shape, Expr, bool]:
+        """Shape in normal form, strides and bytes of a C-ordered array, and whether these are a bound known at entry."""
         shape = tuple([self.facts.norm(e) for e in shape])
         if dtype not in COMPUTE:
             raise PlanRefused(f"dtype {dtype} is not planned", kind="dtype")
-        size = const(ITEM_BYTES[dtype])
+        is_bounded, size, exact = True, const(ITEM_BYTES[dtype]), const(ITEM_BYTES[dtype])
         for extent in shape:
+            exact = exact * extent
             upper = self.facts.upper_entry(extent)
             if upper is None:
-                raise PlanRefused(f"no bound for an array of extent {extent!r}", kind="unbounded-temp")
-            size = size * upper
-        return shape, contiguous_strides(shape, ITEM_BYTES[dtype]), size
+                is_bounded = False
+            else:
+                size = size * upper
+        return shape, contiguous_strides(shape, ITEM_BYTES[dtype]), size if is_bounded else exact, is_bounded
 
     def emit(self, step: Step) -> None:
         """Append a step to the region being built."""

@@ -14,6 +14,10 @@ from .code import (
     ARENA,
     Alloc,
     Break,
+    Call,
+    CallOperand,
+    CallOutcome,
+    CallSite,
     Cast,
     Code,
     Continue,
@@ -48,6 +52,9 @@ from .steps import (
     AllocStep,
     BreakStep,
     Buffer,
+    CallArg,
+    CallResult,
+    CallStep,
     ContinueStep,
     Contract,
     ExitStep,
@@ -103,6 +110,7 @@ class _Lowering:
         self.shapes_of: dict[Buffer, tuple[Expr, ...]] = {}
         self.late: list[tuple[Operand, Reg]] = []  # result values that are known only when the body ends
         self.packs: dict[Pack, int] = {}
+        self.calls: list[CallSite] = []
         self.refs: dict[tuple[Buffer, Expr, tuple[Expr, ...]], Ref] = {}
 
     def run(self) -> Code:
@@ -120,7 +128,7 @@ class _Lowering:
         leaves = tuple(LeafRegs(row, leaf.ptr, tuple(leaf.extents), tuple(leaf.strides), leaf.scalar)
                        for row, leaf in sorted(self.leaves.items()))
         return Code(plan.name, regs.types, regs.consts, leaves, tuple(regs.entry.code), tuple(regs.guards), arena,
-                    tuple(self.outputs), result, tuple(self.packs), body, self.symbols)
+                    tuple(self.outputs), result, tuple(self.packs), body, self.symbols, tuple(self.calls))
 
     # --- leaves -----------------------------------------------------------------------------------------------------
 
@@ -176,7 +184,11 @@ class _Lowering:
     # --- outputs and results ----------------------------------------------------------------------------------------
 
     def _declare_outputs(self, result: Result) -> None:
-        """An output for each 'out' buffer, in the order of the result tree, then of the steps."""
+        """An output for each 'out' buffer: what call-outs make, then in the order of the result tree, then of the steps."""
+        for step in walk(self.plan.steps):
+            if isinstance(step, CallStep):
+                for view in step.made():
+                    self._declare_output(view.buffer, view.shape, is_made=True)
         pending = [result]
         while pending:
             item = pending.pop(0)
@@ -200,9 +212,9 @@ class _Lowering:
             assert buffer.size_bytes is not None
             self._declare_output(buffer, (floordiv(buffer.size_bytes, ITEM_BYTES[buffer.dtype]),))
 
-    def _declare_output(self, buffer: Buffer, shape: tuple[Expr, ...]) -> None:
+    def _declare_output(self, buffer: Buffer, shape: tuple[Expr, ...], is_made: bool = False) -> None:
         regs = self.regs
-        early = all(extent.is_entry for extent in shape)
+        early = not is_made and all(extent.is_entry for extent in shape)
         shape_regs = tuple(regs.bound(extent) if extent.is_entry else regs.new("i64") for extent in shape)
         self.output_of[buffer] = len(self.outputs)
         self.shapes_of[buffer] = shape
@@ -353,6 +365,52 @@ class _Lowering:
         pack = Pack(view.buffer.row, step.dtype, *numbers)  # type: ignore[arg-type]
         return self.packs.setdefault(pack, len(self.packs))
 
+    def _call(self, step: CallStep) -> None:
+        regs, reads, writes = self.regs, list[Reg](), list[Reg]()
+        defined: set[ScalarReg] = set()  # by an earlier result: two results share an extent
+
+        def operand(arg: CallArg) -> CallOperand:
+            if arg.view is not None:
+                ref = self._ref(arg.view)
+                shape = tuple(regs.value(extent) for extent in arg.view.shape)
+                reads.extend((ref.base, ref.offset, *ref.strides, *shape))
+                return CallOperand(arg.kind, arg.view.dtype, ref, shape, arg.is_written)
+            numbers = [-1 if item is None else self._operand(item) for item in (arg.operand, arg.imag)]
+            reads.extend(numbers)
+            native = regs.types[numbers[0]] if numbers[0] >= 0 else ""
+            return CallOperand(arg.kind, arg.dtype, reg=numbers[0], imag=numbers[1], native=native, python=arg.python,
+                               value=arg.value, items=tuple(map(operand, arg.items)))
+
+        def outcome(result: CallResult) -> CallOutcome:
+            if result.view is None:
+                numbers = [-1 if reg is None else regs.define(reg) for reg in (result.dst, result.imag)]
+                writes.extend(numbers)
+                native = "" if result.dst is None else result.dst.dtype
+                return CallOutcome(result.kind, result.dtype, reg=numbers[0], imag=numbers[1], native=native,
+                                   python=result.python)
+            shape, is_known = [], []
+            for extent, reg in zip(result.view.shape, result.extents, strict=True):
+                is_known.append(reg is None or reg in defined)
+                shape.append(regs.value(extent) if reg is None else regs.define(reg))
+                (reads if reg is None else writes).append(shape[-1])
+                if reg is not None:
+                    defined.add(reg)
+            output = self.output_of[result.view.buffer]
+            writes.append(self.outputs[output].ptr)
+            return CallOutcome(result.kind, result.dtype, output, tuple(shape), tuple(is_known))
+
+        args = tuple(map(operand, step.args))
+        known = {id(result): outcome(result) for result in step.results if not result.registers()}
+        results = tuple([known.get(id(result)) or outcome(result) for result in step.results])
+        regs.emit(Call(len(self.calls), tuple(sorted({reg for reg in reads if reg > 0})),
+                       tuple(sorted({reg for reg in writes if reg >= 0}))))
+        for view in step.made():
+            output = self.outputs[self.output_of[view.buffer]]
+            for extent, reg in zip(self.shapes_of[view.buffer], output.shape, strict=True):
+                if not extent.is_entry:
+                    regs.move(reg, regs.value(extent))
+        self.calls.append(CallSite(step.kernel, args, results, step.is_tuple, step.position))
+
     def _scalar_op(self, step: ScalarOpStep) -> None:
         args = tuple([self._operand(arg) for arg in step.args])
         dst = self.regs.define(step.dst)
@@ -379,6 +437,8 @@ class _Lowering:
         self.regs.emit(Trap(step.code, cond, step.position))
 
     def _alloc(self, step: AllocStep) -> None:
+        if step.buffer not in self.output_of:
+            return  # nobody writes it any more
         index = self.output_of[step.buffer]
         output = self.outputs[index]
         for extent, reg in zip(self.shapes_of[step.buffer], output.shape, strict=True):
@@ -405,7 +465,9 @@ class _Lowering:
     def _enter_loop(self, body: list[Step]) -> None:
         """What was computed before the loop from a scalar that the loop changes does not hold inside."""
         for step in walk(body):
-            if isinstance(step, (ScalarOpStep, LoadStep, SetStep)) and step.dst.expr is not None:
+            changed = ([step.dst] if isinstance(step, (ScalarOpStep, LoadStep, SetStep)) else
+                       [reg for result in step.results for reg in result.registers()] if isinstance(step, CallStep) else [])
+            if any(reg.expr is not None for reg in changed):
                 self.regs.forget()
                 return
 
@@ -433,11 +495,12 @@ def _written(step: Step) -> list[View]:
         return [step.out]
     if isinstance(step, StoreStep):
         return [step.view]
-    return []
+    return step.views(written=True) if isinstance(step, CallStep) else []
 
 
 _LOWER: dict[type, Callable[[Any, Any], None]] = {
-    Nest: _Lowering._nest, Contract: _Lowering._contract, ScalarOpStep: _Lowering._scalar_op, LoadStep: _Lowering._load,
+    Nest: _Lowering._nest, Contract: _Lowering._contract, CallStep: _Lowering._call,
+    ScalarOpStep: _Lowering._scalar_op, LoadStep: _Lowering._load,
     StoreStep: _Lowering._store, SetStep: _Lowering._set, TrapStep: _Lowering._trap, AllocStep: _Lowering._alloc,
     ForStep: _Lowering._for, WhileStep: _Lowering._while, IfStep: _Lowering._if, BreakStep: _Lowering._break,
     ContinueStep: _Lowering._continue, ExitStep: _Lowering._exit,

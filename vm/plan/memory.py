@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from ...templates.records import fresh, record
 from .extents import Atom, Expr, is_equal, is_less_equal
-from .steps import ITEM_BYTES, Buffer, Contract, ForStep, IfStep, LoadStep, Nest, Plan, Step, StoreStep, View, WhileStep
+from .steps import ITEM_BYTES, Buffer, CallStep, Contract, ForStep, IfStep, LoadStep, Nest, Plan, Step, StoreStep, View, WhileStep
 
 ALIGN_BYTES = 64
 
@@ -150,6 +150,9 @@ class _Scan:
                 for extra in step_extra_views(step):
                     self._touch(extra, loops, False)
                 self._touch(step.out, loops, True)
+            elif isinstance(step, CallStep):
+                for view in step.views():
+                    self._touch(view, loops, False)
             elif isinstance(step, LoadStep):
                 self._touch(step.view, loops, False)
             elif isinstance(step, StoreStep):

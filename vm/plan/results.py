@@ -135,6 +135,8 @@ class _Tree:
         if isinstance(value, Lazy):
             return Result("arg", row=value.row)
         if isinstance(value, Seq):
+            if value.fields:
+                raise PlanRefused("a named tuple is returned", kind="return-type")
             return Result(value.kind, items=tuple(map(self.result, value.items)))
         if isinstance(value, Map):
             return Result("dict", items=tuple(map(self.result, value.items.values())), keys=tuple(value.items))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from .extents import Expr
 from .steps import (
     Buffer,
+    CallStep,
     Contract,
     ForStep,
     IfStep,
@@ -77,6 +78,15 @@ def substitute_plan(steps: list[Step], result: Result, change: Callable[[Expr], 
             step.batch, step.m, step.n, step.k = exprs(step.batch), expr(step.m), expr(step.n), expr(step.k)
             for item_view in (step.a, step.b, step.out, step.bias):
                 view(item_view)
+        elif isinstance(step, CallStep):
+            pending = list(step.args)
+            while pending:
+                arg = pending.pop()
+                pending.extend(arg.items)
+                view(arg.view)
+                arg.operand, arg.imag = operand(arg.operand), operand(arg.imag)  # type: ignore[assignment]
+            for made in step.made():
+                view(made)
         elif isinstance(step, ScalarOpStep):
             step.args = tuple(map(operand, step.args))  # type: ignore[arg-type]
         elif isinstance(step, (LoadStep, StoreStep)):

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 
+from ...templates.registry import BY_ID
 from . import code as c
 from .extents import Expr
 from .steps import (
     AllocStep,
     Buffer,
+    CallArg,
+    CallStep,
     Contract,
     ForStep,
     IfStep,
@@ -124,6 +127,12 @@ class _PlanText:
                     yield f"{pad}  {name:<4} {self.view(view)}"
             if step.act != "none":
                 yield f"{pad}  then {step.act}"
+        elif isinstance(step, CallStep):
+            yield f"{pad}call {BY_ID[step.kernel].name} at {step.position}"
+            yield from (f"{pad}  with {self.argument(arg)}" for arg in step.args)
+            for made in step.results:
+                what = self.view(made.view) if made.view is not None else ", ".join(map(self.scalar, made.registers()))
+                yield f"{pad}  gives {what or 'nothing'} : {made.python or made.dtype}"
         elif isinstance(step, ForStep):
             bounds = self.exprs((step.start, step.stop, step.step))
             yield f"{pad}for {self.operand(step.var.expr)} in range({bounds})"
@@ -153,6 +162,14 @@ class _PlanText:
             yield f"{pad}allocate {self.buffer(step.buffer)}"
         else:
             yield f"{pad}{type(step).__name__.removesuffix('Step').lower()}"
+
+    def argument(self, arg: CallArg) -> str:
+        """An operand of a call-out."""
+        if arg.view is not None:
+            return f"{self.view(arg.view)} : {arg.view.dtype}" + (", written" if arg.is_written else "")
+        if arg.operand is not None:
+            return ", ".join(self.operand(part) for part in (arg.operand, arg.imag) if part is not None)
+        return f"{arg.kind}({', '.join(map(self.argument, arg.items))})" if arg.items else repr(arg.value)
 
     def nest(self, nest: Nest, pad: str) -> Iterable[str]:
         yield f"{pad}nest [{self.exprs(nest.axes)}]"

@@ -23,9 +23,10 @@ ITEM_BYTES = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 
 class Buffer:
     """Memory that views point into.
 
-    kind: 'arg' (array leaf `row` of the signature), 'temp' (arena), 'out' (a result that the caller receives,
-    allocated by the dispatcher). size_bytes: capacity; for 'arg' unknown (None). constant: an argument that cannot
-    change (frozen), so that packs of it may be kept. writable: for 'arg', whether a step writes into it.
+    kind: 'arg' (array leaf `row` of the signature), 'temp' (arena), 'out' (an array of its own, held by the dispatcher
+    until the call ends: a result that the caller receives, or what a call-out made). size_bytes: capacity; for 'arg'
+    unknown (None). constant: an argument that cannot change (frozen), so that packs of it may be kept. writable: for
+    'arg', whether a step writes into it.
     """
 
     kind: str
@@ -184,6 +185,78 @@ class Contract:
     position: int = 0
 
 
+# --- call-outs --------------------------------------------------------------------------------------------------------
+
+@record
+class CallArg:
+    """An operand of a call-out.
+
+    kind: 'array' (`view`), 'scalar' (`operand`; python: 'int', 'float', 'bool', or '' for a NumPy scalar of `dtype`),
+    'complex' (`operand` and `imag`; python 'complex' or ''), 'const' (`value`), 'tuple' | 'list' (`items`).
+    """
+
+    kind: str
+    view: View | None = None
+    operand: Operand | None = None
+    imag: Operand | None = None
+    dtype: str = ""
+    python: str = ""
+    value: object = None
+    items: tuple[CallArg, ...] = ()
+    is_written: bool = False  # 'array': the callee writes into it
+
+
+@record
+class CallResult:
+    """What a call-out leaves.
+
+    kind: 'array' (`view`: the whole of an 'out' buffer, whose memory is what the callee made; `extents`: for each axis
+    the register that receives its extent, None where the plan knows it), 'scalar' (`dst`; `dtype` and `python` as for
+    operands), 'complex' (`dst` and `imag`), 'ignored'.
+    """
+
+    kind: str
+    dtype: str = ""
+    view: View | None = None
+    extents: tuple[ScalarReg | None, ...] = ()
+    dst: ScalarReg | None = None
+    imag: ScalarReg | None = None
+    python: str = ""
+
+    def registers(self) -> list[ScalarReg]:
+        """Scalar registers that the call sets."""
+        return [reg for reg in (*self.extents, self.dst, self.imag) if reg is not None]
+
+
+@record
+class CallStep:
+    """A kernel of the registry, called through the interpreter's own implementation with the GIL held.
+
+    It may raise; whatever it makes is checked against `results`. is_tuple: it returns a sequence of results.
+    """
+
+    kernel: int
+    args: tuple[CallArg, ...]
+    results: tuple[CallResult, ...]
+    is_tuple: bool = False
+    position: int = 0
+
+    def views(self, written: bool = False) -> list[View]:
+        """Views of the operands; those that are written alone."""
+        found: list[View] = []
+        pending = list(self.args)
+        while pending:
+            arg = pending.pop()
+            pending.extend(arg.items)
+            if arg.view is not None and (arg.is_written or not written):
+                found.append(arg.view)
+        return found
+
+    def made(self) -> list[View]:
+        """Views of the arrays that the call makes."""
+        return [result.view for result in self.results if result.view is not None]
+
+
 # --- scalars and control ----------------------------------------------------------------------------------------------
 
 @record
@@ -231,9 +304,13 @@ class TrapStep:
 
 @record
 class AllocStep:
-    """Allocate the 'out' buffer whose shape is known only now (its result spec's extents hold registers)."""
+    """Allocate the 'out' buffer whose shape is known only now (its result spec's extents hold registers).
+
+    is_scratch: it may be no result: other steps write it, not before this one.
+    """
 
     buffer: Buffer
+    is_scratch: bool = False
 
 
 @record
@@ -278,8 +355,8 @@ class ExitStep:
     """End of the program (results are in place)."""
 
 
-Step: TypeAlias = ("Nest | Contract | ScalarOpStep | LoadStep | StoreStep | SetStep | TrapStep | AllocStep | ForStep | "
-                   "WhileStep | IfStep | BreakStep | ContinueStep | ExitStep")
+Step: TypeAlias = ("Nest | Contract | CallStep | ScalarOpStep | LoadStep | StoreStep | SetStep | TrapStep | AllocStep | "
+                   "ForStep | WhileStep | IfStep | BreakStep | ContinueStep | ExitStep")
 
 
 # --- the plan -----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from ...templates.records import replace
 from ...templates.registry import BY_ID
 from ..lang.bytecode import UNBOUND, Instruction, Program
 from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS, TABLE, Op
+from .callouts import EITHER, call_out
 from .compactions import drop_compactions
 from .complex_values import complex_attribute, complex_compare, complex_inplace, complex_kernel, is_complex_call
 from .control import Control
@@ -29,6 +30,7 @@ from .signature import DTYPE_NAMES, NUMPY_DTYPES, Signature
 from .steps import (
     ITEM_BYTES,
     Buffer,
+    CallStep,
     ForStep,
     IfStep,
     Literal,
@@ -301,6 +303,9 @@ class Typer(Control):
         if isinstance(value, Cplx):
             self.regs[dst] = complex_attribute(self, value, str(key))
             return
+        if isinstance(value, Seq) and key in value.fields:
+            self.regs[dst] = value.items[value.fields.index(str(key))]
+            return
         known = ATTRIBUTES.get(str(key))
         check_has(value, str(key))
         if known is None or not isinstance(value, (Arr, Num)) or (isinstance(value, Num) and value.maybe):
@@ -410,23 +415,38 @@ class Typer(Control):
     def type_CALL_KERNEL(self, dst: int, kernel: int, args: Sequence[int]) -> None:
         name = BY_ID[kernel].name
         values = [self.get(r) for r in args]
-        is_complex = is_complex_call(name, values)
-        found = RULES.get(name)
-        if found is None and not is_complex:
-            raise PlanRefused(f"{name} is not planned", kind=f"kernel:{name}")
         if values and isinstance(values[0], Num) and values[0].maybe and name.startswith(("arr.", "py.isinstance")):
             raise PlanRefused("a scalar that is NumPy's on one path and Python's on another", kind="two-types")
         if values and name.startswith("arr."):
             check_has(values[0], name[4:])
+        is_planned = name in RULES and name not in EITHER and not is_complex_call(name, values)
+        self.regs[dst] = self._planned(name, values) if is_planned else self._called_out(name, values)
+
+    def _planned(self, name: str, values: list[Value]) -> Value:
+        """The kernel's value by its own rule."""
+        found = RULES.get(name)
         try:
-            if is_complex or found is None:
-                self.regs[dst] = complex_kernel(self, name, values)
-            else:
-                self.regs[dst] = found(self, *values)
+            if found is None or is_complex_call(name, values):
+                return complex_kernel(self, name, values)
+            return found(self, *values)
         except TypeError as error:
             if "positional argument" in str(error):
                 raise PlanRefused(f"{name} with these arguments is not planned", kind=f"kernel:{name}") from None
             raise
+
+    def _called_out(self, name: str, values: list[Value]) -> Value:
+        """The kernel's value by its own rule, and by a call of the library where there is none or it refuses."""
+        if name not in RULES and not is_complex_call(name, values):
+            return call_out(self, name, values)
+        saved = self._save()
+        try:
+            return self._planned(name, values)
+        except PlanRefused as refused:
+            self._restore(saved)
+            try:
+                return call_out(self, name, values)
+            except PlanRefused:
+                raise refused from None
 
     def type_SYNC_DEVICE(self) -> None:
         """The CPU has no outstanding work."""
@@ -477,7 +497,9 @@ def _interprets_late(steps: list[Step], written: bool) -> bool:
 
 def _writes_argument(steps: list[Step]) -> bool:
     return any((isinstance(step, Nest) and any(out.view.buffer.kind == "arg" for out in step.outs))
-               or (isinstance(step, StoreStep) and step.view.buffer.kind == "arg") for step in walk(steps))
+               or (isinstance(step, StoreStep) and step.view.buffer.kind == "arg")
+               or (isinstance(step, CallStep) and any(view.buffer.kind == "arg" for view in step.views(written=True)))
+               for step in walk(steps))
 
 
 @lru_cache(maxsize=256)

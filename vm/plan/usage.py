@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from .steps import (
     AllocStep,
     Buffer,
+    CallStep,
     Contract,
     ForStep,
     IfStep,
@@ -130,7 +131,7 @@ class Usage:
     def _scan(self, steps: list[Step], parent: Region | None) -> Region:
         region = Region(steps, parent)
         for at, step in enumerate(steps):
-            if isinstance(step, (Nest, Contract, LoadStep, StoreStep)):
+            if isinstance(step, (Nest, Contract, LoadStep, StoreStep, CallStep)):
                 reads, writes = accesses(step)
                 for view in reads:
                     self._touch(region, region.reads, view.buffer, at)
@@ -145,6 +146,11 @@ class Usage:
                         region.barriers.append(at)
                 elif isinstance(step, LoadStep):
                     self._assigned.setdefault(step.dst, []).append((region, at))
+                elif isinstance(step, CallStep):  # it may raise: what was written before it stays so
+                    region.barriers.append(at)
+                    for result in step.results:
+                        for reg in result.registers():
+                            self._assigned.setdefault(reg, []).append((region, at))
             elif isinstance(step, (ScalarOpStep, SetStep)):
                 self._assigned.setdefault(step.dst, []).append((region, at))
             elif isinstance(step, (ForStep, WhileStep, IfStep)):
@@ -158,7 +164,7 @@ class Usage:
                         region.writes.setdefault(buffer, set()).add(at)
                     if child.arg_writes:
                         region.arg_writes.append(at)
-            elif not isinstance(step, AllocStep):
+            elif not isinstance(step, AllocStep) or step.is_scratch:
                 region.barriers.append(at)
         self.regions.append(region)
         return region
@@ -208,6 +214,8 @@ def accesses(step: Step) -> tuple[list[View], list[View]]:
         if step.bias is not None:
             reads.append(step.bias)
         return reads, [step.out]
+    if isinstance(step, CallStep):
+        return step.views(), [*step.views(written=True), *step.made()]
     if isinstance(step, LoadStep):
         return [step.view], []
     if isinstance(step, StoreStep):

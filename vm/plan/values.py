@@ -112,6 +112,7 @@ class Seq:
     items: list[Value]
     kind: str  # 'tuple' | 'list'
     row: int = -1
+    fields: tuple[str, ...] = ()  # of a named tuple
 
 
 @record

@@ -170,6 +170,31 @@ static inline PyObject *pb_make_scalar(int code, const pb_reg *r, int is_float)
     return result;
 }
 
+/* --- operands and results of call-outs ---------------------------------------------------------------------------- */
+
+/* An array over memory that somebody else owns, new reference; it may be written only where the callee is to write. */
+static inline PyObject *pb_wrap(int code, int ndim, npy_intp *dims, npy_intp *strides, char *data, int is_written)
+{
+    PyArray_Descr *d = PyArray_DescrFromType(pb_type_numbers[code]);
+    return d == NULL ? NULL : PyArray_NewFromDescr(&PyArray_Type, d, ndim, dims, strides, data,
+                                                   is_written ? NPY_ARRAY_WRITEABLE : 0, NULL);
+}
+
+/* The array itself when it is C-ordered, writable, and of memory that NumPy owns; else a copy. New reference. */
+static inline PyObject *pb_own(PyObject *o)
+{
+    const int wanted = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED | NPY_ARRAY_WRITEABLE;
+    PyObject *owner = o;
+    while (owner != NULL && Py_IS_TYPE(owner, &PyArray_Type) && !PyArray_CHKFLAGS(pb_array(owner), NPY_ARRAY_OWNDATA)) {
+        owner = PyArray_BASE(pb_array(owner));
+    }
+    if (owner != NULL && Py_IS_TYPE(owner, &PyArray_Type) && (PyArray_FLAGS(pb_array(o)) & wanted) == wanted) {
+        Py_INCREF(o);
+        return o;
+    }
+    return PyArray_NewCopy(pb_array(o), NPY_CORDER);
+}
+
 /* --- result memory ---------------------------------------------------------------------------------------------------
  * Fresh pages cost more than many kernels, so large results come from blocks that earlier results gave back. The array
  * owns its block through NumPy's own allocator interface (NEP 49): to its user it is an ordinary array.

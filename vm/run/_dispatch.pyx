@@ -3,7 +3,7 @@
 """The part of a call that is counted in nanoseconds.
 
 In reading order: `_memory.pxi` (frozen buffers, packed operands), `_shapes.pxi` (counts for each shape, choice of a
-kernel), `_parts.pxi` (rows, leaves, results), `_entry.pxi` (one plan: replay its rows, fill its registers, run it),
+kernel), `_parts.pxi` (rows, leaves, results), `_calls.pxi` (call-outs), `_entry.pxi` (one plan: replay its rows, fill its registers, run it),
 `_function.pxi` (`JitFunction`: the callable).
 Whatever happens seldom is Python, in `function.py`.
 """
@@ -18,6 +18,8 @@ from libc.string cimport memcmp, memcpy, memset, strcmp
 
 import contextvars as _contextvars
 import weakref as _weakref
+
+from numpy import errstate as _errstate, ndarray as _ndarray
 
 
 cdef extern from "_dispatch.h" nogil:
@@ -35,6 +37,7 @@ cdef extern from "_dispatch.h" nogil:
         int32_t trap_pos
         void *owner
         char *(*alloc)(pb_frame *, int32_t) noexcept nogil
+        int (*call)(pb_frame *, int32_t) noexcept nogil
     ctypedef int (*pb_bind_fn)(const void *, pb_frame *) noexcept nogil
     ctypedef int (*pb_run_fn)(const void *, pb_frame *) noexcept nogil
     ctypedef int64_t (*pb_pack_bytes_fn)(int32_t, int64_t, int64_t) noexcept nogil
@@ -63,6 +66,7 @@ cdef extern from "_dispatch.h" nogil:
         size_t bytes
     enum: PB_ABI_VERSION
     enum: PB_TRAP_INTERPRET
+    enum: PB_TRAP_RAISED
     enum: PB_NDTYPES
     enum: PB_BOOL, PB_F16, PB_F32, PB_F64
     enum: NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE
@@ -91,6 +95,8 @@ cdef extern from "_dispatch.h":
     int pb_scalar_code(PyObject *)
     PyObject *pb_scalar_type(int)
     object pb_new_view(PyObject *, int, int, npy_intp *, npy_intp *, char *)
+    object pb_wrap(int, int, npy_intp *, npy_intp *, char *, bint)
+    object pb_own(object)
     object pb_changing_view(PyObject *)
     int pb_dispatch_init() except -1
     void pb_enable_vectorcall(PyTypeObject *, Py_ssize_t)
@@ -163,5 +169,6 @@ cdef int64_t MOST_EXACT = <int64_t>1 << 47  # the plans' integer algebra is prov
 include "_memory.pxi"
 include "_shapes.pxi"
 include "_parts.pxi"
+include "_calls.pxi"
 include "_entry.pxi"
 include "_function.pxi"

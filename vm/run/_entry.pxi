@@ -34,6 +34,7 @@ cdef class Entry:
     cdef pb_run_fn run
     cdef const pb_library *library
     cdef ResultNode result
+    cdef list calls                    # CallSite of each call-out
     cdef ShapeTable shapes
     cdef int failed_row
     cdef readonly bint writes
@@ -99,6 +100,7 @@ cdef class Entry:
         for reg, value in spec["consts"]:
             self.set_const(self.register(reg), types[str(reg)], value)
         self.result = ResultNode(spec["result"], types)
+        self.calls = [CallSite(call, self.n_regs, self.n_outputs) for call in spec.get("calls", ())]
         self.check_result(self.result)
         keys = []
         self.symbols = []
@@ -500,6 +502,7 @@ cdef class Entry:
         memset(s.values, 0, self.n_rows * sizeof(PyObject *))
         memset(s.outs, 0, self.n_outputs * sizeof(PyObject *))
         s.arena.p = NULL
+        s.error = NULL
         s.entry = <PyObject *>self
         try:
             return self.serve_in(fn, args, mode, missed, status, &s)
@@ -507,6 +510,7 @@ cdef class Entry:
             pb_arena_give(s.arena)
             for i in range(self.n_outputs):
                 xdecref(s.outs[i])
+            xdecref(s.error)
             for i in range(self.n_rows):
                 if self.rows[i].how != HOW_ARG:
                     xdecref(s.values[i])
@@ -536,6 +540,7 @@ cdef class Entry:
         frame.trap_pos = -1
         frame.owner = <void *>s
         frame.alloc = allocate_late
+        frame.call = call_out
         if self.chooser is None:
             failed = bind(plan, frame)
             if failed:
@@ -607,7 +612,7 @@ cdef class Entry:
                 status[0] = MISS_INTERPRET
                 return None
             status[0] = TRAPPED
-            return (frame.trap_code, frame.trap_pos)
+            return (frame.trap_code, frame.trap_pos, None if s.error == NULL else <object>s.error)
         return self.result.build(s)
 
     # --- looking at one
@@ -646,6 +651,11 @@ cdef class Entry:
         guards = self.spec["guards"]
         number = -self.failed_row - 2
         return guards[number] if 0 <= number < len(guards) else ""
+
+    @property
+    def call_outs(self):
+        """Names of the kernels that are called out to, each once."""
+        return sorted({(<CallSite>site).name for site in self.calls})
 
     @property
     def is_prebuilt(self):

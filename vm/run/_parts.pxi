@@ -59,6 +59,7 @@ cdef struct CallState:
     PyObject **outs        # result arrays, owned
     const void **packs
     PyObject *entry
+    PyObject *error        # what a call-out raised, owned
     pb_arena arena
 
 ROW_FIELDS = ("how", "parent", "key", "kind", "path", "dtype", "ndim", "layout", "constant", "writable", "shape",

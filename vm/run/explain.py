@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,14 +30,16 @@ class Explanation:
     """Who serves a call. `str()` is for reading.
 
     engine: 'prebuilt', 'jit', 'interpreter' or 'python'. reason: why it is not prebuilt ('' when it is). nearest: the
-    bucket that misses by least. rules: fusions that fired, with their notes. yaml: the bucket line that would cover the
-    shape; str() says where to put it.
+    bucket that misses by least. rules: fusions that fired, with their notes. call_outs: kernels that the plan asks the
+    library for. yaml: the bucket line that would cover the shape; str() says where to put it.
     """
 
     def __init__(self, function: str, engine: str, reason: str, nearest: dict[str, Any] | None, rules: list[str],
-                 yaml: str, kernel: str, detail: str, shape: dict[str, int]) -> None:
+                 yaml: str, kernel: str, detail: str, shape: dict[str, int],
+                 call_outs: Sequence[str] = ()) -> None:
         self.function, self.engine, self.reason, self.nearest = function, engine, reason, nearest
         self.rules, self.yaml, self.kernel, self.detail, self.shape = rules, yaml, kernel, detail, shape
+        self.call_outs = list(call_outs)
 
     def __str__(self) -> str:
         lines = [f"{self.function}", f"  shape     {_bucket_text(self.shape)}", f"  engine    {self.engine}"]
@@ -46,6 +49,8 @@ class Explanation:
             lines.append(f"  reason    {self.reason}")
         if self.detail:
             lines.append(f"  because   {self.detail}")
+        if self.call_outs:
+            lines.append(f"  calls     {', '.join(self.call_outs)}: NumPy's own, with the GIL")
         if self.nearest is not None:
             lines.append(f"  nearest   {_bucket_text(self.nearest)}")
         by_note: dict[str, list[str]] = {}  # 'not implemented' and the like are said once
@@ -79,7 +84,7 @@ def explain_call(state: Any, args: tuple) -> Explanation:
                 shape = _shape(entry, args, names, state)
                 bucket = [(s, [lo, hi]) for s, (lo, hi) in entry.buckets[kernel].items()]
                 return Explanation(function.name, "prebuilt", "", None, [], "", entry.kernel_names[kernel],
-                                   f"bucket {_bucket_text(short_shape(bucket, names))} holds", shape)
+                                   f"bucket {_bucket_text(short_shape(bucket, names))} holds", shape, entry.call_outs)
             if status >= why:
                 why, detail = status, why_row_differs(entry, args, function) if status != 4 else ""
     reason = state.reason_of(why)
@@ -100,14 +105,15 @@ def explain_call(state: Any, args: tuple) -> Explanation:
                            "engine 'interpreter' was asked for", shape)
     for entry in planned:
         if function._probe(entry, args, False)[0] == 0:
-            return Explanation(function.name, "jit", reason, nearest, _rules(entry.note), yaml, "", detail, shape)
+            return Explanation(function.name, "jit", reason, nearest, _rules(entry.note), yaml, "", detail, shape,
+                               entry.call_outs)
     with state.lock:
         try:
             made, note = state._specialise(args)
         except (PrebakeError, NameError) as error:
             made, note = None, str(error)
     if made is not None and function._probe(made, args, False)[0] == 0:
-        return Explanation(function.name, "jit", reason, nearest, _rules(made.note), yaml, "", detail, shape)
+        return Explanation(function.name, "jit", reason, nearest, _rules(made.note), yaml, "", detail, shape, made.call_outs)
     return Explanation(function.name, "interpreter", reason, nearest, [], yaml, "", note or detail, shape)
 
 

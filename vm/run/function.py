@@ -397,16 +397,23 @@ class FunctionState:
             warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}")
         self.function._count(_dispatch.ENGINE_CODES["python"])
 
-    def trapped(self, trap: tuple[int, int], args: tuple, writes: bool) -> object:
+    def trapped(self, trap: tuple[int, int, BaseException | None], args: tuple, writes: bool) -> object:
         """Raise what the compiled code stopped with, pointing at the user's line.
 
-        Where no argument was written, the interpreter runs the call again: its exception is NumPy's own, word for word.
+        What a call-out raised is raised as it is. Otherwise, where no argument was written, the interpreter runs the
+        call again: its exception is NumPy's own, word for word.
         """
-        code, position = trap
+        code, position, raised = trap
         try:
             program = self.program()
         except PrebakeError:
             program = None
+        if raised is not None:
+            if program is not None and isinstance(raised, Exception):
+                from .source_errors import point_at_source
+
+                raise point_at_source(raised, program, position)
+            raise raised
         if not writes and program is not None:
             from .interpreter import run_program
 

@@ -4,7 +4,7 @@ same JSON as plain dictionaries, because a dozen dataclasses cost more start-up 
 A bundle is a folder: `manifest.json`, one `.msbc` a function, one shared object a CPU level. `manifest.json` is
 
     {"digest": "<blake2b-32 of every byte after this line>",
-    "stamp": {"bundle_format": 1, "prebake_version": ..., "msbc_version": 1, "abi_version": 2, "platform": ...,
+    "stamp": {"bundle_format": 1, "prebake_version": ..., "msbc_version": 1, "abi_version": 3, "platform": ...,
               "compiler": ...},
     "targets": {LEVEL: {"file": NAME, "digest": HEX}},
     "functions": {"module:qualname": {

@@ -17,6 +17,7 @@ from ...templates.tapecode import DIRECT, MEMORY_CODE, NATIVE_OF, OPCODE, TRAPS
 from ..plan.code import (
     Alloc,
     Break,
+    Call,
     Cast,
     Code,
     Continue,
@@ -260,10 +261,14 @@ class _Encoder:
         out += (bias.base, bias.offset, *bias.strides)
         self.words += (OPCODE["contract"], len(out) + 1, *out)
 
+    def _call(self, x: Call) -> None:
+        self.words += (OPCODE["call"], x.site)
+
 
 _HANDLERS: dict[type, Callable[[_Encoder, Any], None]] = {
     Int: _Encoder._int, Guard: _Encoder._guard, Scalar: _Encoder._scalar, Cast: _Encoder._cast, Load: _Encoder._load,
     Store: _Encoder._store, Move: _Encoder._move, Trap: _Encoder._trap, Alloc: _Encoder._alloc, For: _Encoder._for,
     While: _Encoder._while, If: _Encoder._if, Break: _Encoder._break, Continue: _Encoder._continue,
     Exit: _Encoder._exit, NestCode: _Encoder._nest, ContractCode: _Encoder._contract,
+    Call: _Encoder._call,
 }
