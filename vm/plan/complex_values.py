@@ -278,6 +278,8 @@ def complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
             return done
     if name in _PRODUCTS | _QUOTIENTS | {"np.add", "np.subtract", "np.negative", "np.positive"} and len(values) > 2:
         return _into(t, complex_kernel(t, name, values[:2]), values[2], values[3:])
+    if name == "arr.set_shape":
+        return RULES[name](t, first, *values[1:])
     if name in ("py.len", "np.shape", "np.ndim", "np.size"):
         return RULES[name](t, real_part(first), *values[1:])
     if name in _PRODUCTS:

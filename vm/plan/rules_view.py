@@ -9,7 +9,7 @@ from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, given
 from .steps import ITEM_BYTES, View, contiguous_strides
 from .typed import NONE, Typer, attribute, rule
-from .values import Arr, Num, Seq, Static, Value, python_int
+from .values import Arr, Cplx, Map, Num, Seq, Static, Value, python_int
 
 # --- attributes -------------------------------------------------------------------------------------------------------
 
@@ -258,6 +258,29 @@ def reshape(t: Typer, a: Value, target: Value, order: Value = NONE) -> Value:
     if not free and not t.facts.ask_equal(prod(extents, start=const(1)), total):
         raise PlanRefused("reshape to another size", kind="shape-error")
     return reshaped(t, arr, tuple(map(t.facts.norm, extents)))
+
+
+@rule("arr.set_shape")
+def set_shape(t: Typer, a: Value, target: Value) -> Value:
+    """`a.shape = target`: the object changes, under every name that it has here."""
+    parts = [a.re, a.im] if isinstance(a, Cplx) else [a]
+    if any(not isinstance(part, Arr) or part.view.buffer.kind == "arg" for part in parts):
+        raise PlanRefused("the shape of an argument is set", kind="store-type")
+    if t.depth or (t.loops and not t.loops[-1].static):
+        raise PlanRefused("a shape is set inside a run-time region", kind="store-type")
+    made = [reshape(t, part, target) for part in parts]
+    if any(new.view.buffer is not old.view.buffer for new, old in zip(made, parts, strict=True)):  # type: ignore[union-attr]
+        raise PlanRefused("a shape is set that would need a copy", kind="store-type")
+    if any(_holds(value, a) for value in t.regs):
+        raise PlanRefused("the shape of an array in a container is set", kind="store-type")
+    new = Cplx(made[0], made[1], a.dtype) if isinstance(a, Cplx) else made[0]
+    t.regs[:] = [new if value is a else value for value in t.regs]
+    return NONE
+
+
+def _holds(container: Value | None, a: Value) -> bool:
+    items = container.items if isinstance(container, Seq) else list(container.items.values()) if isinstance(container, Map) else []
+    return any(item is a or _holds(item, a) for item in items)
 
 
 def reshaped(t: Typer, arr: Arr, extents: tuple[Expr, ...]) -> Arr:
