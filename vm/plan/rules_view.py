@@ -279,7 +279,9 @@ def set_shape(t: Typer, a: Value, target: Value) -> Value:
 
 
 def _holds(container: Value | None, a: Value) -> bool:
-    items = container.items if isinstance(container, Seq) else list(container.items.values()) if isinstance(container, Map) else []
+    if not isinstance(container, (Seq, Map)):
+        return False
+    items = container.items if isinstance(container, Seq) else container.items.values()
     return any(item is a or _holds(item, a) for item in items)
 
 
