@@ -73,6 +73,34 @@ static inline int64_t pb_stride(PyObject *o, int i) { return PyArray_STRIDE(pb_a
 static inline int pb_flags(PyObject *o) { return PyArray_FLAGS(pb_array(o)); }
 static inline PyObject *pb_base(PyObject *o) { return PyArray_BASE(pb_array(o)); }
 
+/* NumPy's own descriptor of a code; it lives as long as the process. */
+static inline void *pb_builtin_descr(int code)
+{
+    PyArray_Descr *d = PyArray_DescrFromType(pb_type_numbers[code]);
+    Py_XDECREF(d);
+    return d;
+}
+
+/* Whether an object is exactly an array with this descriptor, rank and all of these flags: what nearly every row asks. */
+static inline int pb_is_plain(PyObject *o, const void *descr, int nd, int flags)
+{
+    const PyArrayObject_fields *a = (const PyArrayObject_fields *)o;
+    return Py_IS_TYPE(o, &PyArray_Type) && (const void *)a->descr == descr && a->nd == nd && (a->flags & flags) == flags;
+}
+
+/* Whether an array has these extents. */
+static inline int pb_has_shape(PyObject *o, const int64_t *shape, int nd)
+{
+    const PyArrayObject_fields *a = (const PyArrayObject_fields *)o;
+    int i;
+    for (i = 0; i < nd; i++) {
+        if (a->dimensions[i] != shape[i]) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* The code of a NumPy scalar, or -1. */
 static inline int pb_scalar_code(PyObject *o)
 {

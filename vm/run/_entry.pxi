@@ -201,6 +201,10 @@ cdef class Entry:
         row.ndim = ndim
         row.length = length if row.kind == KIND_SEQUENCE else len(keys)
         row.flags = (ROW_C if layout == "C" else 0) | (ROW_CONSTANT if constant else 0) | (ROW_WRITABLE if writable else 0)
+        if row.kind == KIND_ARRAY:
+            row.descr = pb_builtin_descr(row.dtype)
+            row.needed = (NPY_ARRAY_ALIGNED | (NPY_ARRAY_C_CONTIGUOUS if row.flags & ROW_C else 0)
+                          | (NPY_ARRAY_WRITEABLE if writable else 0))
         if writable:
             self.writes = True
         if constant:
@@ -294,6 +298,9 @@ cdef class Entry:
                 if row.index >= fn.n_params:
                     return MISS_GUARD
                 value = args[row.index]
+                if self.fits(row, value, mode):
+                    values[i] = value
+                    continue
                 miss = self.check(row, value, mode, (fn.volatile_args >> row.index) & 1 if row.index < 64 else 0)
                 if miss:
                     self.failed_row = i
@@ -332,11 +339,22 @@ cdef class Entry:
                 self.failed_row = i
                 return MISS_GUARD
             values[i] = value
+            if self.fits(row, value, mode):
+                continue
             miss = self.check(row, value, mode, False)
             if miss:
                 self.failed_row = i
                 return miss
         return SERVED
+
+    cdef inline bint fits(self, RowC *row, PyObject *value, int mode) except -1:
+        # whether an array is surely what its row wants; `check` decides the others
+        if row.kind != KIND_ARRAY or not pb_is_plain(value, row.descr, row.ndim, row.needed):
+            return False
+        if row.flags & ROW_CONSTANT:
+            return pb_has_shape(value, row.shape, row.ndim) and is_constant(value)
+        # a call that looks for the best plan asks more
+        return not mode & EXACT or (row.flags & ROW_C and pb_flags(value) & NPY_ARRAY_WRITEABLE)
 
     cdef int check(self, RowC *row, PyObject *value, int mode, bint volatile) except -1:
         # 0 or how the value misses its row

@@ -22,12 +22,16 @@ cdef enum:
     STACK_AXES = 64
 
 cdef struct RowC:
-    int how, kind, parent, dtype, ndim, flags
+    int how, kind, parent, flags
+    int ndim
+    int needed             # flags that an array must have
+    void *descr            # of an array: NumPy's own descriptor of its dtype
     Py_ssize_t index       # argument, capture or item number; length of a sequence or mapping
+    int64_t *shape         # of a constant
+    PyObject *expected     # static value, keys of a mapping, or the type that was last found right
     Py_ssize_t length
     PyObject *key          # attribute name or dictionary key
-    PyObject *expected     # static value, keys of a mapping, or the type that was last found right
-    int64_t *shape         # of a constant
+    int dtype
 
 cdef struct LeafC:
     int row, ptr, scalar, n_extents, n_strides, is_float  # is_float: the scalar register's type, 0 integer, 1 f32, 2 f64
