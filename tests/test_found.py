@@ -93,6 +93,19 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "nan_to_num of a number": ("return np.copysign(y, np.nan_to_num(0))", [np.ones(3, np.float32)]),
     "round of integers": ("return np.round(3), np.round(y, 1)", [np.array(2)]),
     "invert the truth of a number": ("for i in range(y.shape[0]):\n        t = bool(i)\n    return ~t, y - ~bool(i - 20)", [Y]),
+    # a loop that is typed again after an inner one; numbers of the source that a loop loads first
+    "written, then another array": (
+        "for i in range(1, y.shape[0]):\n        y[i] = y[i] * 2\n        c = 0\n        while c < 2:\n"
+        "            y = np.swapaxes(z, 0, -1).mean(axis=0)\n            c += 1\n    return c", [M, N.copy()]),
+    "number of a loop's test": (
+        "c = 0\n    while y.max() > 1 and c < 4:\n        y = y * 0.25\n        c += 1\n    return c, [z[k] for k in (0, -1)][1]",
+        [M * 9, M]),
+    "number assigned in a branch of a loop": (
+        "for i in range(y.shape[0]):\n        if y[i] > 0:\n            t = 2\n        elif i > 1:\n            y[i] = t\n"
+        "    return t, y",
+        [np.array([1.0, 0, 0, 5])]),
+    "stack of nothing": ("return np.stack([r + 1 for r in y])", [np.zeros((0, 3))]),
+    "concatenate nothing": ("return np.concatenate([r for r in y])", [np.zeros((0, 3))]),
     # iteration over rows whose number only the arrays know
     "enumerate rows": ("s = 0\n    for i, r in enumerate(y, 1):\n        s += i * r.sum()\n    return s, i", [M]),
     "enumerate no rows": ("s = 0\n    for i, r in enumerate(y):\n        s += i * r.sum()\n    return s", [np.zeros((0, 3))]),

@@ -68,6 +68,17 @@ def live_registers(program: Program) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(live), tuple(w for _, w in pairs)
 
 
+@lru_cache(maxsize=256)
+def constant_registers(program: Program) -> dict[int, object]:
+    """Registers that one LOAD_CONST alone writes: wherever they may be read they hold that constant."""
+    writers: dict[int, int] = {}
+    for writes in live_registers(program)[1]:
+        for reg in bits(writes):
+            writers[reg] = writers.get(reg, 0) + 1
+    return {ins.args[0]: program.constants[ins.args[1]] for ins in program.code
+            if ins.op == Op.LOAD_CONST and writers[ins.args[0]] == 1}
+
+
 def bits(mask: int) -> list[int]:
     """Indices of the set bits."""
     out = []

@@ -20,7 +20,7 @@ from .liveness import bits
 from .planner_errors import PlanRefused
 from .steps import BreakStep, ContinueStep, ForStep, IfStep, Operand, ScalarReg, SetStep, Step, View, WhileStep, walk
 from .typer_state import Loop, NeedRuntimeLoop, NeedUnroll, Retry
-from .values import Arr, Cplx, Map, Num, Range, Seq, SliceV, Static, Value, python_int
+from .values import Arr, Cplx, Map, Num, Range, Seq, SliceV, Static, Value, Zipped, python_int
 
 _UNROLL_TRIPS = 4  # loops of constant, few trips are unrolled: their slices become constant
 _STATIC_TRIPS = 512  # a loop over containers unrolls at most this often
@@ -72,7 +72,7 @@ class Loops(Cells):
     def _prefers_unrolling(self, pc: int) -> bool:
         ins = self.code[pc]
         if ins.op == Op.LOOP_EACH:
-            return self.is_sequence(self.get(ins.args[1])) and not isinstance(self.get(ins.args[1]), Range)
+            return self.is_sequence(self.get(ins.args[1])) and not isinstance(self.get(ins.args[1]), (Range, Zipped))
         if ins.op == Op.LOOP_RANGE:
             start, stop, step = (self.facts.norm(self.int_expr(self.get(r))).value for r in ins.args[1:4])
             if start is None or stop is None or step is None or step == 0:
@@ -124,11 +124,14 @@ class Loops(Cells):
         ins = self.code[pc]
         if ins.op == Op.LOOP_WHILE:
             return self._try_types(pc, lambda loop: self._while(pc, loop))
-        seq: Arr | Cplx | None = None
+        seq: Arr | Cplx | Zipped | None = None
         if ins.op == Op.LOOP_EACH:
             over = self.get(ins.args[1])
             if isinstance(over, Range):
                 start, stop, step = over.start, over.stop, over.step
+            elif isinstance(over, Zipped):
+                seq = over
+                start, stop, step = const(0), over.length, const(1)
             elif isinstance(over, (Arr, Cplx)) and isinstance(real_part(over), Arr) and real_part(over).ndim:  # type: ignore[union-attr]
                 seq = over
                 start, stop, step = const(0), real_part(over).shape[0], const(1)  # type: ignore[union-attr]
@@ -155,6 +158,7 @@ class Loops(Cells):
         assigned = 0
         for i in range(pc, exit_pc):
             assigned |= self.writes[i]
+        assigned &= ~self.constant_regs
         ins = self.code[pc]
         own = 0 if ins.op == Op.LOOP_WHILE else 1 << ins.args[0]  # the head writes the loop variable in each trip
         carried = tuple(bits(assigned & (self.live[pc + 1] & ~own | self.live[exit_pc])))
@@ -211,7 +215,16 @@ class Loops(Cells):
 
     _peel_first = False
 
-    def _for(self, pc: int, seq: Arr | Cplx | None, start: Expr, stop: Expr, step: Expr, up: bool, runs: bool, loop: Loop) -> str:
+    def item(self, value: Value, index: Expr) -> Value:
+        """What iteration over an array, a range or what was zipped yields at an index."""
+        if isinstance(value, Zipped):
+            return Seq([self.item(column, index) for column in value.columns], "tuple")
+        if isinstance(value, Range):
+            return python_int(value.start + value.step * index)
+        return self.subscript(value, python_int(index))
+
+    def _for(self, pc: int, seq: Arr | Cplx | Zipped | None, start: Expr, stop: Expr, step: Expr, up: bool, runs: bool,
+             loop: Loop) -> str:
         ins = self.code[pc]
         var_reg, body, end = ins.args[0], pc + 1, ins.args[-1] - 1
         if self._peel_first:
@@ -219,7 +232,7 @@ class Loops(Cells):
             if not runs:
                 raise PlanRefused("a value changes its type in a loop that may not run", kind="loop-type")
             self.loops.append(Loop(True, loop.exit))
-            self.regs[var_reg] = python_int(start) if seq is None else self.subscript(seq, python_int(start))
+            self.regs[var_reg] = python_int(start) if seq is None else self.item(seq, start)
             if self.run_block(body, end) not in ("fall", "continue"):
                 raise PlanRefused("the first trip leaves a loop whose types change", kind="loop-type")
             self.loops.pop()
@@ -228,7 +241,7 @@ class Loops(Cells):
             if (self.facts.is_less_equal(stop, start) if up else self.facts.is_less_equal(start, stop)):
                 return "fall"
         loop.late = loop.runs = runs
-        pre = self._enter(loop)
+        pre = self._enter(loop, pc)
         loop.began = self.clock
         var = ScalarReg("i64", f"i{pc}")
         one = step.value in (1, -1)
@@ -238,7 +251,7 @@ class Loops(Cells):
         outer, self.steps = self.steps, []
         self.loops.append(loop)
         self.depth += 1
-        self.regs[var_reg] = index if seq is None else self.subscript(seq, index)
+        self.regs[var_reg] = index if seq is None else self.item(seq, var.expr)
         self._finish_trip(loop, self.run_block(body, end))
         inner, self.steps = self.steps, outer
         self.steps.extend(pre)
@@ -250,7 +263,7 @@ class Loops(Cells):
             self._peel_first = False
             return self._peeled_while(pc, loop)
         end = self.code[pc].args[-1] - 1
-        pre = self._enter(loop)
+        pre = self._enter(loop, pc)
         loop.began = self.clock
         outer, self.steps = self.steps, []
         self.loops.append(loop)
@@ -291,6 +304,9 @@ class Loops(Cells):
     def _after(self, loop: Loop) -> str:
         self.depth -= 1
         self.loops.pop()
+        for reg in bits(self.constant_regs & self.live[loop.exit]):
+            if self.regs[reg] is None:
+                self.regs[reg] = self.constant(self.constant_of[reg])
         for reg in loop.carried:
             cell = loop.cells.get(reg)
             self.regs[reg] = cell if cell is not None else None
@@ -300,12 +316,12 @@ class Loops(Cells):
                 self.read_only.discard(cell.view.buffer)  # every way out of the loop left a fresh array in it
         return "fall"
 
-    def _enter(self, loop: Loop) -> list[Step]:
+    def _enter(self, loop: Loop, pc: int) -> list[Step]:
         """Make cells from the values at entry; the steps that fill them."""
         outer, self.steps = self.steps, []
         at_entry = list(self.regs)
         pairs: list[tuple[ScalarReg, Operand]] = []
-        body_live = self.live[self.pc + 1] if self.pc + 1 < len(self.live) else 0
+        body_live = self.live[pc + 1]
         for reg in loop.carried:
             value = self.regs[reg]
             if value is None or (isinstance(value, Static) and value.value is UNBOUND):

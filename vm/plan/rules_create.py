@@ -336,6 +336,8 @@ def concatenate(t: Typer, arrays: Value, axis: Value = NONE, out: Value = NONE, 
 
 def join(t: Typer, parts: list[Arr], axis: int) -> Arr:
     """Arrays one after another along an axis."""
+    if not parts:
+        raise PlanRefused("no arrays to join", kind="value-error")
     first = parts[0]
     if not first.ndim or any(p.ndim != first.ndim for p in parts):
         raise PlanRefused("concatenation of different ranks", kind="shape-error")
@@ -357,11 +359,19 @@ def join(t: Typer, parts: list[Arr], axis: int) -> Arr:
     return out
 
 
+def _some(t: Typer, arrays: Value) -> list[Value]:
+    """The items of a sequence of arrays; NumPy joins at least one."""
+    items = t.children(arrays)
+    if not items:
+        raise PlanRefused("no arrays to join", kind="value-error")
+    return items
+
+
 @rule("np.stack")
 def stack(t: Typer, arrays: Value, axis: Value = NONE, out: Value = NONE, dtype: Value = NONE) -> Value:
     if given(out) or given(dtype):
         raise PlanRefused("np.stack with out= or dtype=", kind="kernel:np.stack")
-    parts = [as_array(t, v) for v in t.children(arrays)]
+    parts = [as_array(t, v) for v in _some(t, arrays)]
     where = t.axis_of(axis, parts[0].ndim + 1) if given(axis) else 0
     return join(t, [expand_dims(t, p, python_int(const(where))) for p in parts], where)  # type: ignore[misc]
 
@@ -369,14 +379,14 @@ def stack(t: Typer, arrays: Value, axis: Value = NONE, out: Value = NONE, dtype:
 @rule("np.vstack")
 def vstack(t: Typer, tup: Value, dtype: Value = NONE) -> Value:
     from .rules_view import atleast_2d
-    parts = [atleast_2d(t, Seq([v], "tuple")) for v in t.children(tup)]
+    parts = [atleast_2d(t, Seq([v], "tuple")) for v in _some(t, tup)]
     return join(t, parts, 0)  # type: ignore[arg-type]
 
 
 @rule("np.hstack")
 def hstack(t: Typer, tup: Value, dtype: Value = NONE) -> Value:
     from .rules_view import atleast_1d
-    parts: list[Any] = [atleast_1d(t, Seq([v], "tuple")) for v in t.children(tup)]
+    parts: list[Any] = [atleast_1d(t, Seq([v], "tuple")) for v in _some(t, tup)]
     return join(t, parts, 0 if parts[0].ndim == 1 else 1)
 
 

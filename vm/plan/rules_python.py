@@ -12,7 +12,7 @@ from .rules_elementwise import given, ufunc
 from .steps import Literal, ScalarReg
 from .typed import NONE, Typer, rule
 from .typer_state import DeadEnd, NeedUnroll
-from .values import COMPUTE, Arr, Lazy, Map, Num, Range, Seq, Static, Value, python_bool, python_int
+from .values import COMPUTE, Arr, Cplx, Lazy, Map, Num, Range, Seq, SliceV, Static, Value, Zipped, python_bool, python_int
 
 
 @rule("py.len")
@@ -31,6 +31,10 @@ def range_(t: Typer, start: Value, stop: Value, step: Value) -> Value:
 
 @rule("py.enumerate")
 def enumerate_(t: Typer, iterable: Value, start: Value = NONE) -> Value:
+    if is_long(t, iterable):
+        counted = t.int_expr(start) if given(start) else const(0)
+        n = length_of(t, iterable)
+        return Zipped([Range(counted, counted + n, const(1)), iterable], n)
     first = t.known_int(start) if given(start) else 0
     items = _rows(t, iterable)
     return Seq([Seq([python_int(const(i)), v], "tuple") for i, v in enumerate(items, first)], "list")
@@ -38,10 +42,42 @@ def enumerate_(t: Typer, iterable: Value, start: Value = NONE) -> Value:
 
 @rule("py.zip")
 def zip_(t: Typer, iterables: Value, strict: Value = NONE) -> Value:
-    columns = [_rows(t, v) for v in t.children(iterables)]
+    given_columns = t.children(iterables)
+    if any(is_long(t, v) for v in given_columns) and all(is_long(t, v) or isinstance(v, (Arr, Range)) for v in given_columns):
+        lengths = [length_of(t, v) for v in given_columns]
+        shortest = lengths[0]
+        for n in lengths[1:]:
+            if not t.facts.can_equal(shortest, n):
+                if given(strict) and t.is_true(strict):
+                    raise PlanRefused("zip(strict=True) of lengths that may differ", kind="python-error")
+                shortest = emin(shortest, n)
+        return Zipped(given_columns, shortest)
+    columns = [_rows(t, v) for v in given_columns]
     if given(strict) and t.is_true(strict) and len({len(c) for c in columns}) > 1:
         raise PlanRefused("zip(strict=True) of different lengths", kind="python-error")
     return Seq([Seq(list(row), "tuple") for row in zip(*columns, strict=False)], "list")
+
+
+def is_long(t: Typer, value: Value) -> bool:
+    """Whether what is iterated has more items than a plan lists, or a number of them that it does not know."""
+    if isinstance(value, Cplx) and isinstance(value.re, Arr):
+        return is_long(t, value.re)
+    if isinstance(value, Arr) and value.ndim:
+        count = t.facts.norm(value.shape[0]).value
+        return count is None or count > 64
+    if isinstance(value, Range):
+        return any(e.value is None for e in (value.start, value.stop)) and value.step.value == 1
+    return isinstance(value, Zipped)
+
+
+def length_of(t: Typer, value: Value) -> Expr:
+    """How many items an array, a range of step 1, or what was zipped has."""
+    if isinstance(value, Zipped):
+        return value.length
+    if isinstance(value, Range):
+        return emax(const(0), t.facts.norm(value.stop - value.start))
+    array = value.re if isinstance(value, Cplx) else value
+    return t.facts.norm(array.shape[0])  # type: ignore[union-attr]
 
 
 def _rows(t: Typer, value: Value) -> list[Value]:
@@ -56,6 +92,8 @@ def _rows(t: Typer, value: Value) -> list[Value]:
 
 @rule("py.reversed")
 def reversed_(t: Typer, sequence: Value) -> Value:
+    if isinstance(sequence, Arr) and is_long(t, sequence):
+        return t.subscript(sequence, SliceV(NONE, NONE, python_int(const(-1))))
     return Seq(list(reversed(_rows(t, sequence))), "list")
 
 
@@ -250,6 +288,19 @@ def bool_(t: Typer, x: Value = NONE) -> Value:
     if isinstance(side, Expr):  # an integer: a bool's register holds 0 or 1
         side = compare("lt", 0, side) + compare("lt", side, 0)
     return python_bool(side) if isinstance(side, bool) else Num(side, "bool", "bool")
+
+
+@rule("py.round")
+def round_(t: Typer, number: Value, ndigits: Value = NONE) -> Value:
+    """round(x): the nearest integer, ties to even."""
+    if given(ndigits) or not isinstance(number, Num) or number.maybe:
+        raise PlanRefused("round() to digits, or of an array", kind="kernel:py.round")
+    if number.python in ("int", "bool"):
+        return int_(t, number)
+    if number.dtype[0] != "f":
+        return number
+    body = t.scalar_body()
+    return int_(t, Num(body.op("rint", number.native, t.scalar_slot(body, number)), number.dtype, number.python))  # type: ignore[arg-type]
 
 
 @rule("py.isinstance")

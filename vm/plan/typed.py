@@ -45,6 +45,7 @@ from .steps import (
     contiguous_strides,
     walk,
 )
+from .typer_state import NeedUnroll
 from .values import (
     COMPUTE,
     Arr,
@@ -57,6 +58,7 @@ from .values import (
     SliceV,
     Static,
     Value,
+    Zipped,
     python_bool,
     python_float,
     python_int,
@@ -139,6 +141,9 @@ def _typed(program: Program, reader: LiveReader | RecordedReader, wide_counters:
         return typer.finish()
     except OverflowError as error:
         raise PlanRefused(str(error), kind="big-int", position=typer.pc) from None
+    except NeedUnroll:
+        raise PlanRefused("a number decides here that is known only while the program runs", kind="runtime-extent",
+                          position=typer.pc) from None
     except RecursionError:
         raise PlanRefused("the program nests too deeply", kind="depth", position=typer.pc) from None
     except PlanRefused as refused:
@@ -209,11 +214,13 @@ class Typer(Control):
         if isinstance(value, Range):
             start, stop, step = (self.facts.value_of(e) for e in (value.start, value.stop, value.step))
             return [python_int(const(i)) for i in range(start, stop, step)]
+        if isinstance(value, Zipped):
+            return [self.item(value, const(i)) for i in range(self.facts.value_of(value.length))]
         raise PlanRefused("a value that is not a sequence is iterated", kind="iterate")
 
     def is_sequence(self, value: Value) -> bool:
         """Whether `children` knows the items."""
-        return isinstance(value, (Seq, Map, Range)) or (isinstance(value, Lazy) and value.kind != "object")
+        return isinstance(value, (Seq, Map, Range, Zipped)) or (isinstance(value, Lazy) and value.kind != "object")
 
     def constant(self, value: object) -> Value:
         """A constant of the program as a value."""

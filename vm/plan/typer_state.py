@@ -8,7 +8,7 @@ from ...templates.records import fresh, record
 from ..lang.bytecode import Program
 from .extents import Expr
 from .facts import Facts
-from .liveness import live_registers
+from .liveness import constant_registers, live_registers
 from .reading import LiveReader, RecordedReader
 from .steps import Buffer, Operand, ScalarReg, Step
 from .values import Value
@@ -96,6 +96,8 @@ class State:
         self.rests: list[tuple[int, int]] = []  # behind each enclosing branch: the rest of the block that it stands in
         self.returns: list[ReturnSite] = []
         self.live, self.writes = live_registers(program)
+        self.constant_of = constant_registers(program)
+        self.constant_regs = sum(1 << reg for reg in self.constant_of)
         self.leaves: dict[int, Value] = {}
         self.written: dict[int, Buffer] = {}  # rows of arguments that a step writes
         self.serial: dict[Buffer, int] = {}  # how often a buffer was written after it was made
@@ -115,6 +117,10 @@ class State:
 
     def truth(self, value: Value) -> bool | Operand:
         """Python truth: `Control`."""
+        raise NotImplementedError
+
+    def constant(self, value: object) -> Value:
+        """A constant of the program as a value: `Typer`."""
         raise NotImplementedError
 
     def get(self, reg: int) -> Value:

@@ -149,7 +149,15 @@ class Range:
     step: Expr
 
 
-Value: TypeAlias = "Arr | Num | Cplx | Static | Seq | Map | Lazy | SliceV | Range"
+@record
+class Zipped:
+    """What zip() and enumerate() yield over columns of which some have as many items as an array has rows."""
+
+    columns: list[Value]  # Arr, Cplx, Range, Zipped
+    length: Expr
+
+
+Value: TypeAlias = "Arr | Num | Cplx | Static | Seq | Map | Lazy | SliceV | Range | Zipped"
 
 
 def python_int(value: Expr) -> Num:
