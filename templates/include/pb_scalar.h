@@ -141,12 +141,16 @@ PB_INTEGER(i64, uint64_t, 64, INT64_MIN)
     PB_INLINE pb_##T pb_trunc_##T(pb_##T a) { return __builtin_trunc##S(a); }                                           \
     PB_INLINE pb_##T pb_rint_##T(pb_##T a) { return __builtin_rint##S(a); }                                             \
     PB_INLINE pb_##T pb_copysign_##T(pb_##T a, pb_##T b) { return __builtin_copysign##S(a, b); }                        \
-    PB_INLINE pb_##T pb_maximum_##T(pb_##T a, pb_##T b) { /* a NaN on either side wins */                               \
+    PB_INLINE pb_##T pb_maximum_##T(pb_##T a, pb_##T b) { /* a NaN on either side wins; equal ones give b */            \
+        if (__builtin_constant_p(b) && b == b) return !(b >= a) ? a : b; /* one comparison where a side is a number */  \
         pb_##T m = a > b ? a : b; /* b when either is NaN */                                                            \
+        if (__builtin_constant_p(a) && a == a) return m;                                                                \
         return a != a ? a : m;                                                                                          \
     }                                                                                                                   \
     PB_INLINE pb_##T pb_minimum_##T(pb_##T a, pb_##T b) {                                                               \
+        if (__builtin_constant_p(b) && b == b) return !(b <= a) ? a : b;                                                \
         pb_##T m = a < b ? a : b;                                                                                       \
+        if (__builtin_constant_p(a) && a == a) return m;                                                                \
         return a != a ? a : m;                                                                                          \
     }                                                                                                                   \
     PB_INLINE pb_##T pb_fmax_##T(pb_##T a, pb_##T b) { /* a NaN loses */                                                \
