@@ -41,6 +41,9 @@ _CREATORS = {"np.zeros": 1, "np.ones": 1, "np.empty": 1, "np.zeros_like": 1, "np
 _CASTS = {"np.complex64": "c64", "np.complex128": "c128"}
 
 
+_MAY_CREATE = frozenset((*_CREATORS, *_CASTS, "py.complex"))
+
+
 def _pair(parts: Iterable[Value], dtype: str, python: str = "") -> Cplx:
     re, im = parts
     return Cplx(re, im, dtype, python)
@@ -69,10 +72,12 @@ def is_complex_call(name: str, values: Sequence[Value]) -> bool:
             return not name.startswith(("py.list", "py.tuple", "py.zip", "py.enumerate", "py.dict")) and not (
                 name in ("subscript", "store") and not isinstance(values[0], Cplx) and not (
                     name == "store" and isinstance(values[0], Arr)))
+    if name not in _MAY_CREATE:
+        return False
     at = _CREATORS.get(name)
     if at is not None and len(values) > at:
         return complex_dtype(values[at]) is not None
-    return name in _CASTS or name == "py.complex"
+    return at is None
 
 
 def real_part(value: Value) -> Value:

@@ -132,6 +132,34 @@ class Expr:
         return total
 
 
+class Evaluator:
+    """Values of expressions under fixed values of symbols; each part of them is computed once."""
+
+    __slots__ = ("_known", "_look")
+
+    def __init__(self, look: Callable[[Atom], int]) -> None:
+        """look: the value of a 'sym' or 'reg' atom."""
+        self._look = look
+        self._known: dict[Expr | Atom, int] = {}
+
+    def __call__(self, expr: Expr) -> int:
+        """The value. Raises whatever `look` raises."""
+        known = self._known
+        total = known.get(expr)
+        if total is None:
+            total = expr.const
+            for product, coef in expr.terms:
+                for atom in product:
+                    value = known.get(atom)
+                    if value is None:
+                        args = atom.args
+                        value = known[atom] = OPAQUE[atom.op](*[self(x) for x in args]) if args else self._look(atom)
+                    coef *= value
+                total += coef
+            known[expr] = total
+        return total
+
+
 def _times(a: Bound, b: Bound) -> Bound:
     return 0 if a == 0 or b == 0 else a * b
 

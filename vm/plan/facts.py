@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from .extents import OPAQUE, Atom, Bound, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register, sub
+from .extents import Atom, Bound, Evaluator, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register, sub
 from .planner_errors import PlanRefused
 from .steps import Fact
 
@@ -17,11 +17,11 @@ class Facts:
 
     def __init__(self, sample: dict[Any, int]) -> None:
         self.sample = sample
+        self.value_at_hand = Evaluator(lambda atom: sample[atom.name])  # raises KeyError for symbols without a value
         self.asked: list[Fact] = []
         self.version = 0  # counts what `norm` learned: what was normal under an older one may not be any more
         self._known: dict[Expr, bool] = {}
         self._normal: dict[Expr, Expr] = {}  # memo of `norm`, of what it changes
-        self._values: dict[Expr, int] = {}  # of `value_at_hand`
         self._lowest: dict[Expr, Bound] = {}  # of `lower_bound`
         self._compared: dict[tuple[Expr, Expr], bool] = {}  # of `is_equal`, of normal expressions: what is proved stays so
         self._undecided: dict[tuple[Expr, Expr], int] = {}  # those that had no answer when so many facts were known
@@ -67,19 +67,6 @@ class Facts:
             if known:
                 self._learn(question)
         return known
-
-    def value_at_hand(self, expr: Expr) -> int:
-        """The value of an entry expression for the extents at hand. Raises KeyError for symbols without one."""
-        found = self._values.get(expr)
-        if found is None:
-            if not expr.const and len(expr.terms) == 1 and expr.terms[0][1] == 1 and len(expr.terms[0][0]) == 1 and (
-                    expr.terms[0][0][0].args):  # one question: its sides are asked about again
-                atom = expr.terms[0][0][0]
-                found = OPAQUE[atom.op](*[self.value_at_hand(side) for side in atom.args])
-            else:
-                found = expr.evaluate(self.sample)
-            self._values[expr] = found
-        return found
 
     def _learn(self, question: Expr) -> None:
         if question.const or len(question.terms) != 1:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...templates.records import fresh, record
-from .extents import Atom, Expr, is_equal, is_less_equal
+from .extents import Atom, Evaluator, Expr, is_equal, is_less_equal
 from .steps import ITEM_BYTES, Buffer, CallStep, Contract, ForStep, IfStep, LoadStep, Nest, Plan, Step, StoreStep, View, WhileStep
 
 ALIGN_BYTES = 64
@@ -107,12 +107,13 @@ class _Hints:
     def __init__(self, sample: Mapping[str, int]) -> None:
         self._sample = sample
         self._sizes: dict[Expr, int] = {}
+        self._evaluate = Evaluator(self._look)
 
     def size(self, expr: Expr) -> int:
         found = self._sizes.get(expr)
         if found is None:
             try:
-                found = expr.evaluate(self._look)
+                found = self._evaluate(expr)
             except (ArithmeticError, ValueError):
                 found = 4096
             self._sizes[expr] = found

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...templates.records import record
-from .extents import Expr
+from .extents import Evaluator, Expr
 from .steps import Plan
 
 
@@ -46,6 +46,7 @@ class ShapePolicy:
 
     def __init__(self, plan: Plan, disabled: Iterable[str] = ()) -> None:
         self.plan = plan
+        self._evaluate = Evaluator(lambda atom: plan.sample[str(atom.name)])
         self.disabled = frozenset(disabled)
         unknown = sorted(self.disabled - BY_NAME.keys())
         if unknown:
@@ -67,7 +68,7 @@ class ShapePolicy:
     def example(self, extent: Expr) -> str:
         """The value of an extent for the call that the plan was made for, as text."""
         try:
-            return str(extent.evaluate(lambda atom: self.plan.sample[str(atom.name)]))
+            return str(self._evaluate(extent))
         except KeyError:
             return repr(extent)
 

@@ -57,9 +57,14 @@ def share_equal(plan: Plan, policy: ShapePolicy) -> str:
     writes: dict[Buffer, int] = {}
     reduces = False
     for step in walk(plan.steps):
-        for view in accesses(step)[1]:
-            writes[view.buffer] = writes.get(view.buffer, 0) + 1
-        reduces = reduces or (isinstance(step, Nest) and step.outs[0].reduced != 0)
+        if isinstance(step, Nest):
+            for out in step.outs:
+                buffer = out.view.buffer
+                writes[buffer] = writes.get(buffer, 0) + 1
+            reduces = reduces or step.outs[0].reduced != 0
+        else:
+            for view in accesses(step)[1]:
+                writes[view.buffer] = writes.get(view.buffer, 0) + 1
     if not reduces:
         return "0 steps"
     sharer = _Sharer(writes)

@@ -155,16 +155,19 @@ def _selected_alike(t: Typer, operands: list[Value], arrays: list[Arr], result: 
 
 def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: Value | None = None) -> Value:
     """A ufunc call with NumPy's promotion."""
-    if any([isinstance(v, Num) and v.maybe for v in operands]):
-        require_one_type(name, operands)
-    if all([isinstance(v, Num) and v.python for v in operands]):  # np.exp(2.0): float64 scalars
-        operands = [as_numpy(t, v) for v in operands]  # type: ignore[arg-type]
+    scalars = [v for v in operands if isinstance(v, Num)]
+    if scalars:
+        if any(v.maybe for v in scalars):
+            require_one_type(name, operands)
+        if len(scalars) == len(operands) and all(v.python for v in scalars):  # np.exp(2.0): float64 scalars
+            operands = [as_numpy(t, v) for v in scalars]
     dtypes = resolve_dtypes(name, tuple([weak_name(v) for v in operands]))
     if name in _COMPARING and dtypes[0][0] in "iu":  # a Python int outside the dtype is compared by its value
         operands = [Num(v.operand, "i64") if isinstance(v, Num) and v.python == "int" else v for v in operands]
         dtypes = resolve_dtypes(name, tuple(map(weak_dtype, operands)))
-    for value, dtype in zip(operands, dtypes, strict=False):
-        check_weak(t, value, dtype)
+    if scalars:
+        for value, dtype in zip(operands, dtypes, strict=False):
+            check_weak(t, value, dtype)
     if name == "power" and dtypes[0][0] in "iu":
         exponent = operands[1]
         if not (isinstance(exponent, Num) and exponent.is_constant and exponent.constant >= 0):
@@ -305,6 +308,8 @@ def _is_python(value: Value) -> bool:
 
 def _operator(op: str, name: str) -> None:
     def binary(t: Typer, a: Value, b: Value) -> Value:
+        if a.__class__ is Arr and b.__class__ is Arr:
+            return ufunc(t, name, [a, b])
         if _is_python(a) and _is_python(b):
             return python_binary(t, op, a, b)  # type: ignore[arg-type]
         if may_be_python(a) and may_be_python(b):

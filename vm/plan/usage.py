@@ -130,15 +130,27 @@ class Usage:
 
     def _scan(self, steps: list[Step], parent: Region | None) -> Region:
         region = Region(steps, parent)
+        region_reads, region_writes, n_writes, homes = region.reads, region.writes, self.n_writes, self.home
         for at, step in enumerate(steps):
             if isinstance(step, (Nest, Contract, LoadStep, StoreStep, CallStep)):
                 reads, writes = accesses(step)
                 for view in reads:
-                    self._touch(region, region.reads, view.buffer, at)
+                    buffer = view.buffer
+                    found = region_reads.get(buffer)
+                    if found is None:
+                        region_reads[buffer] = {at}
+                    else:
+                        found.add(at)
+                    home = homes.get(buffer)
+                    if home is not region:
+                        homes[buffer] = region if home is None else _common(home, region)
                 for view in writes:
                     buffer = view.buffer
-                    self._touch(region, region.writes, buffer, at)
-                    self.n_writes[buffer] = self.n_writes.get(buffer, 0) + 1
+                    region_writes.setdefault(buffer, set()).add(at)
+                    home = homes.get(buffer)
+                    if home is not region:
+                        homes[buffer] = region if home is None else _common(home, region)
+                    n_writes[buffer] = n_writes.get(buffer, 0) + 1
                     if buffer.kind == "arg":
                         region.arg_writes.append(at)
                 if isinstance(step, Nest):
@@ -168,16 +180,6 @@ class Usage:
                 region.barriers.append(at)
         self.regions.append(region)
         return region
-
-    def _touch(self, region: Region, table: dict[Buffer, set[int]], buffer: Buffer, at: int) -> None:
-        found = table.get(buffer)
-        if found is None:
-            table[buffer] = {at}
-        else:
-            found.add(at)
-        home = self.home.get(buffer)
-        if home is not region:
-            self.home[buffer] = region if home is None else _common(home, region)
 
 
 def _common(a: Region, b: Region) -> Region:
