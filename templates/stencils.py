@@ -15,6 +15,10 @@ COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "fmax", "fmin", "eq
 SCALAR_FIRST = frozenset({"sub", "div", "lt", "le", "gt", "ge"})
 SCALAR_SECOND = SCALAR_FIRST | COMMUTATIVE | {"floordiv", "mod", "shl", "shr"}
 
+# cheap enough that loads and stores are what a block stencil costs: the accumulator machine's (include/pb_strip.h)
+STRIPS = frozenset({"add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "reciprocal", "maximum", "minimum"})
+STRIP_DTYPES = ("f32", "f64")
+
 _WIDTH = len(NATIVE)
 _CASTS = len(OPS) * _WIDTH
 # f64 -> f32 such that a store to float16 rounds once: what f64 -> f16 needs
@@ -24,6 +28,11 @@ ODD_INDEX = _CASTS + _WIDTH * _WIDTH
 # (operation, operand dtype) -> row; what is no key does not exist
 STENCIL_INDEX: dict[tuple[str, str], int] = {
     (op.name, dtype): op.id * _WIDTH + NATIVE_CODE[dtype] for op in OPS for dtype in op.dtypes}
+
+
+# rows that have a form for the accumulator machine
+STRIP_INDEXES: frozenset[int] = frozenset(
+    row for (name, dtype), row in STENCIL_INDEX.items() if name in STRIPS and dtype in STRIP_DTYPES)
 
 
 def cast_index(frm: str, to: str) -> int:
@@ -60,16 +69,26 @@ def _row(op: ScalarOp, dtype: str, blocks: list[str]) -> str:
     return ", ".join(variants)
 
 
+def _strips(op: ScalarOp, dtype: str, blocks: list[str]) -> str:
+    """The forms of one operation that the accumulator machine has; appends the macro that defines them."""
+    if op.name not in STRIPS or dtype not in STRIP_DTYPES:
+        return "NULL"
+    blocks.append(f"PB_STRIP{op.arity}({op.name}, {dtype})")
+    return f"(const pb_any_fn[]){{PB_STRIP_ROW{op.arity}({op.name}, {dtype})}}"
+
+
 def stencil_names(level: str) -> dict[str, object]:
     """What `stencils.pyx.in` needs; level: as `pb_library.level`, "x86-64-v3" or "generic"."""
     blocks: list[str] = []
     table: list[str] = []
+    strips: list[str] = []
     scalars: list[str] = []
     commutes: list[int] = []
     for op in OPS:
         for dtype in NATIVE:
             exists = dtype in op.dtypes
             table.append(_row(op, dtype, blocks) if exists else "NULL, NULL, NULL, NULL")
+            strips.append(_strips(op, dtype, blocks))
             scalars.append(f"pb_scalar_{op.name}_{dtype}" if exists else "NULL")
             commutes.append(int(op.name in COMMUTATIVE))
     for frm in NATIVE:
@@ -84,6 +103,7 @@ def stencil_names(level: str) -> dict[str, object]:
     commutes.append(0)
     return {
         "level": level, "tables": table_text(), "blocks": blocks, "table": table, "scalars": scalars,
+        "strips": [*strips, *["NULL"] * (len(table) - len(strips))],
         "commutes": ", ".join(map(str, commutes)),
         "enums": [("N", NATIVE), ("M", tuple(MEMORY)), ("R", REDUCTIONS), ("T", OPCODES)],
         "native": NATIVE, "memory": tuple(MEMORY), "n_reductions": len(REDUCTIONS),

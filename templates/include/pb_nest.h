@@ -2,7 +2,8 @@
  *
  * At entry the axes are brought into the memory order of the operands, as NumPy does it, and merged where every operand
  * allows (pb_nest_run). Then the space is walked in tiles: whole inner axes and a chunk of the next one, about
- * `block` elements that stay in L1 (pb_nest_box). Each operation of the DAG is one stencil call a tile. Views that are
+ * `block` elements that stay in L1 (pb_nest_box). Each operation of the DAG is one stencil call a tile, runs of cheap ones one list
+ * of micro-operations (pb_nest_strips.h). Views that are
  * contiguous over the tile serve in place, and the last operation writes straight into a contiguous output; views that
  * do not move within the tile are scalars; the rest is copied to or from scratch.
  *
@@ -68,6 +69,7 @@ static int pb_nest_box(pb_nest *z) {
     }
     for (int32_t k = 0; k < h->n_operands; k++) z->x[k].form = (uint8_t)pb_form(z, z->x + k, t, chunk);
 
+    pb_micro micro[3 * h->n_ops + 1];
     pb_pool pool = {.at = z->stack, .measure = 0};
     char *heap = NULL;
     int64_t bound = (chunk * inner * 8 + 192) * 3; /* is it sure to fit? else measure */
@@ -87,6 +89,8 @@ static int pb_nest_box(pb_nest *z) {
     if (!complete)
         for (int32_t k = 0; k < h->n_out; k++)
             if (z->out[k].act == PB_OUT_REDUCE) pb_fill_identity(z->out[k].w[0], z->out[k].w[2], z->out[k].acc, n_acc + 1);
+
+    pb_bind_strips(z, micro, chunk * inner);
 
     int fresh = 1; /* fixed scalars are splat once */
     for (int64_t r = chunk;;) {
@@ -118,6 +122,10 @@ static int pb_nest_box(pb_nest *z) {
         }
         for (int32_t k = 0; k < h->n_ops; k++) {
             pb_slot *slot = z->slots + h->n_in + k;
+            if (z->op[k].in_run) {
+                if (z->op[k].list) pb_run_strips(z, z->op + k, n);
+                continue;
+            }
             if (pb_run_op(z, z->op + k, n, tile_n, t)) { status = 1; goto done; }
             if (slot->splat && (fresh || !slot->fixed)) pb_splat(slot->v, slot->p, pb_native_bytes[slot->dtype], n);
         }

@@ -1,6 +1,7 @@
 /* Once for each box: the tile's size, and for every slot where its values lie, which stencil makes them, where they go. */
 #ifndef PB_NEST_BIND_H
 #define PB_NEST_BIND_H
+#include "pb_nest_strips.h"
 #include "pb_nest_walk.h"
 
 /* How many inner axes a tile holds whole: returns the axis that is cut into chunks, and the chunk's extent. */
@@ -123,6 +124,7 @@ static void pb_bind_slots(pb_nest *z, pb_pool *pool, int32_t t, int64_t r, int64
             for (int32_t i = 0; i < count; i++) slot->fixed &= arg[i]->fixed;
             op->a = &arg[0]->p, op->b = &arg[1]->p, op->c = &arg[2]->p;
             const pb_block_fn *table = pb_blocks[w[1]];
+            op->variant = 0;
             if (scalar || count == 1) {
                 op->fn = table[0];
             } else {
@@ -136,7 +138,7 @@ static void pb_bind_slots(pb_nest *z, pb_pool *pool, int32_t t, int64_t r, int64
                 } else if (count == 3 && arg[0]->scalar) {
                     arg[0]->splat = 1, op->a = &arg[0]->v;
                 }
-                op->fn = table[variant];
+                op->fn = table[variant], op->variant = (uint8_t)variant;
             }
         }
         if (slot->scalar) {

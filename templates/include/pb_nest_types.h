@@ -13,6 +13,7 @@
 #define PB_NEST_TYPES_H
 #include "pb_abi.h"
 #include "pb_reduce.h"
+#include "pb_strip.h"
 
 enum { PB_IN_VIEW = 0, PB_IN_SCALAR = 1, PB_IN_IOTA = 2 };
 enum {
@@ -73,7 +74,10 @@ typedef struct {
     pb_operand *x; /* gather */
     int64_t *offsets, *places;
     char *raw;
+    pb_micro *list;  /* of the run that ends with this operation, else NULL */
     uint8_t act;
+    uint8_t variant; /* of the stencil: bit 0, the second operand is one scalar; bit 1, the first */
+    uint8_t in_run;  /* done by a list */
 } pb_op;
 
 typedef struct {

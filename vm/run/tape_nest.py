@@ -6,7 +6,7 @@ operation writes (reused after the last use), which outputs may be written in pl
 
 from __future__ import annotations
 
-from ...templates.stencils import ODD_INDEX, STENCIL_INDEX, cast_index
+from ...templates.stencils import ODD_INDEX, STENCIL_INDEX, STRIP_INDEXES, cast_index
 from ...templates.tapecode import IN_KINDS, MEMORY_CODE, NATIVE_BYTES, NATIVE_CODE, NATIVE_OF, OPCODE, REDUCTION_CODE
 from ..plan.code import In, NestCode, NodeOp, Out
 
@@ -14,6 +14,7 @@ _ARG = ("argmax", "argmin")
 _KEEP_ORDER, _STREAM, _GATHER = 1, 2, 4  # PB_NEST_*
 _L1_BYTES = 32768
 _LARGEST_BLOCK, _SMALLEST_BLOCK, _INDEXED_BLOCK = 2048, 128, 1024
+_STRIP_BLOCK = 8192  # where scratch is hardly used: each tile costs some jumps that nobody foresaw
 _MOST_AXES = 31  # sets of axes are bit masks in a word
 _NO_ARGS = ((-1, -1, -1), (-1, -1), (-1,), ())
 _LAST = 1 << 30  # a slot that an output uses lives to the end of the tile
@@ -146,6 +147,8 @@ class _Nest:
             return args[0]
         if name == "cast":
             return self._converted(args[0], op.dtype)
+        if name == "mul" and args[0] == args[1]:
+            name, args = "square", args[:1]  # the same bits
         stencil = STENCIL_INDEX[name, op.dtype if name == "select" else op.operand_dtype]
         return self._push(_Op(stencil, op.dtype, args))
 
@@ -265,6 +268,8 @@ class _Nest:
         if gathers:
             flags |= _GATHER
         block = _INDEXED_BLOCK if is_indexed or gathers or n_iotas else _LARGEST_BLOCK
+        if is_plain and not (has_reduction or is_indexed or gathers) and STRIP_INDEXES.issuperset([op.stencil for op in ops]):
+            block, n_buffers = _STRIP_BLOCK, n_scratch
         while block > _SMALLEST_BLOCK and block * item * n_buffers > _L1_BYTES:
             block //= 2
 

@@ -1,0 +1,107 @@
+/* Runs of cheap operations of a nest as lists for the accumulator machine of pb_strip.h.
+ *
+ * A run goes from an operation that pb_strips has to the last such one of the same dtype before something else that works on
+ * whole tiles; operations on single scalars stand in between and are done first. It runs in place of its last member.
+ * A member's result goes on in the accumulator; it is stored, in its slot, when anything but the next member reads it. What
+ * is left of a tile after its last whole strip goes operation by operation, as tiles without runs do.
+ */
+#ifndef PB_NEST_STRIPS_H
+#define PB_NEST_STRIPS_H
+#include "pb_nest_types.h"
+#include "pb_strip.h"
+
+/* How often each slot is read. */
+static void pb_count_uses(const pb_nest *z, uint16_t *uses) {
+    const pb_nest_head *h = z->h;
+    memset(uses, 0, (size_t)(h->n_in + h->n_ops) * sizeof *uses);
+    for (int32_t k = 0; k < h->n_ops; k++) {
+        const int32_t *w = z->op[k].w;
+        for (int32_t i = 0; i < w[3]; i++) uses[w[4 + i]]++;
+        for (int32_t i = 0; w[0] == 1 && i < w[10]; i++) uses[w[13 + h->n_axes + 3 * i]]++;
+    }
+    for (int32_t k = 0; k < h->n_out; k++) {
+        const int32_t *w = z->out[k].w;
+        uses[w[1]]++;
+        if (w[6] >= 0) uses[w[6]]++;
+        for (int32_t i = 0; i < w[9]; i++) uses[w[10 + h->n_axes + 3 * i]]++;
+    }
+}
+
+/* The list of a run: its members are the operations first..last with `in_run`. Returns where the next list may begin. */
+static pb_micro *pb_list_run(pb_nest *z, int32_t first, int32_t last, const uint16_t *uses, pb_micro *m) {
+    const int32_t n_in = z->h->n_in;
+    const int wide = z->op[last].out->dtype == PB_N_f64;
+    int32_t held = -1; /* the slot in the accumulator */
+    z->op[last].list = m;
+    for (int32_t k = first; k <= last;) {
+        const int32_t *w = z->op[k].w, a = w[4], b = w[3] == 2 ? w[5] : -1;
+        const pb_any_fn *forms = pb_strips[w[1]];
+        char **pa = &z->slots[a].p, **pb = b >= 0 ? &z->slots[b].p : NULL;
+        int32_t form;
+        if (b < 0) form = held == a ? PB_FORM_A : PB_FORM_M;
+        else if (a == b) form = PB_FORM_MM;
+        else if (held == a) form = z->slots[b].scalar ? PB_FORM_AS : PB_FORM_AM;
+        else if (held == b) form = z->slots[a].scalar ? PB_FORM_SA : PB_FORM_MA;
+        else form = z->slots[a].scalar ? PB_FORM_SM : z->slots[b].scalar ? PB_FORM_MS : PB_FORM_MM;
+        *m++ = (pb_micro){.fn = forms[form], .from = {held == a && a != b ? NULL : pa, held == b && a != b ? NULL : pb}};
+        held = n_in + k;
+        for (k++; k <= last && !z->op[k].in_run; k++) {}
+        int32_t next = 0;
+        if (k <= last) next = (z->op[k].w[4] == held) + (z->op[k].w[3] == 2 && z->op[k].w[5] == held);
+        if (uses[held] > (next == 1))
+            *m++ = (pb_micro){.fn = wide ? (pb_any_fn)pb_strip_store_f64 : (pb_any_fn)pb_strip_store_f32,
+                              .from = {&z->slots[held].p, NULL}};
+    }
+    *m++ = (pb_micro){.fn = wide ? (pb_any_fn)pb_strip_end_f64 : (pb_any_fn)pb_strip_end_f32, .from = {NULL, NULL}};
+    return m;
+}
+
+/* Find the runs; `micro` has room for three entries an operation. Slots are bound. */
+static void pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n) {
+    const pb_nest_head *h = z->h;
+    uint16_t uses[h->n_in + h->n_ops + 1];
+    int counted = 0;
+    int32_t first = -1, last = -1, count = 0;
+    for (int32_t k = 0; k < h->n_ops; k++) z->op[k].in_run = 0, z->op[k].list = NULL;
+    if (n * 4 < PB_STRIP_BYTES) return;
+    for (int32_t k = 0; k <= h->n_ops; k++) {
+        pb_op *op = z->op + k;
+        if (k < h->n_ops && op->w[0] == 0 && op->out->scalar) continue;
+        int fits = k < h->n_ops && op->w[0] == 0 && pb_strips[op->w[1]] != NULL;
+        if (count && !(fits && op->out->dtype == z->op[last].out->dtype)) { /* the run ends here */
+            if (count > 1) {
+                if (!counted) pb_count_uses(z, uses), counted = 1;
+                micro = pb_list_run(z, first, last, uses, micro);
+            } else {
+                z->op[first].in_run = 0;
+            }
+            count = 0;
+        }
+        if (fits) {
+            if (!count) first = k;
+            op->in_run = 1, last = k, count++;
+        }
+    }
+}
+
+/* A run over a tile of n elements, in place of its last member. */
+static void pb_run_strips(const pb_nest *z, pb_op *op, int64_t n) {
+    const int wide = op->out->dtype == PB_N_f64;
+    const int64_t bytes = n * (wide ? 8 : 4), whole = bytes - bytes % PB_STRIP_BYTES;
+    for (pb_micro *m = op->list;; m++) {
+        if (m->from[0]) m->p = *m->from[0];
+        else if (!m->from[1] && m->fn == (wide ? (pb_any_fn)pb_strip_end_f64 : (pb_any_fn)pb_strip_end_f32)) break;
+        if (m->from[1]) m->q = *m->from[1];
+    }
+    if (wide) pb_strip_run_f64(op->list, whole);
+    else pb_strip_run_f32(op->list, whole);
+    if (whole == bytes) return;
+    const int64_t rest = n - whole / (wide ? 8 : 4);
+    pb_op *member = op;
+    while (member > z->op && (member[-1].in_run || member[-1].out->scalar) && !member[-1].list) member--;
+    for (; member <= op; member++)
+        if (member->in_run)
+            member->fn(member->out->p + whole, *member->a + (member->variant & 2 ? 0 : whole),
+                       *member->b + (member->variant & 1 ? 0 : whole), *member->c, rest);
+}
+#endif

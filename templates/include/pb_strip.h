@@ -1,0 +1,108 @@
+/* Chains of cheap operations, a strip of eight vectors at a time: the value in flight stays in registers.
+ *
+ * A block stencil reads its operands from L1 and writes its result there, which costs more than an addition does. So runs of
+ * cheap operations over one dtype (STRIPS of templates/stencils.py) become a list of micro-operations for an accumulator machine: each takes
+ * the accumulator (eight vectors, which are its arguments), its other operand from memory, and ends in a call of the next
+ * one, which the compiler turns into a jump (where it does not, the list is short and so is the stack). Forms of f(first, second):
+ * `am` accumulator and memory, `ma` the other way round, `as` and `sa` with a scalar, `mm`, `ms`, `sm` without the accumulator;
+ * `a` and `m` of f(x). The accumulator is stored where something else than the next operation reads it (pb_bind_strips).
+ */
+#ifndef PB_STRIP_H
+#define PB_STRIP_H
+#include "pb_scalar.h"
+
+#ifndef PB_VECTOR_BYTES
+#if defined(__AVX512F__)
+#define PB_VECTOR_BYTES 64
+#elif defined(__AVX2__) && defined(__FMA__)
+#define PB_VECTOR_BYTES 32
+#else
+#define PB_VECTOR_BYTES 16
+#endif
+#endif
+
+enum {
+    PB_STRIP_BYTES = 8 * PB_VECTOR_BYTES,
+    PB_FORM_AM = 0, PB_FORM_MA, PB_FORM_AS, PB_FORM_SA, PB_FORM_MM, PB_FORM_MS, PB_FORM_SM, PB_FORMS,
+    PB_FORM_A = 0, PB_FORM_M = 1
+};
+
+typedef void (*pb_any_fn)(void);
+typedef struct {
+    pb_any_fn fn;
+    char **from[2];      /* where the addresses of the operands in memory stand, first and second */
+    const char *p, *q;   /* those addresses, for this tile */
+} pb_micro;
+
+#define PB_STRIP_TYPES(T)                                                                                               \
+    typedef pb_##T pb_acc_##T __attribute__((vector_size(PB_VECTOR_BYTES)));                                            \
+    typedef pb_##T pb_accmem_##T __attribute__((vector_size(PB_VECTOR_BYTES), aligned(sizeof(pb_##T)), may_alias));       \
+    typedef union { pb_acc_##T v; pb_##T i[PB_VECTOR_BYTES / sizeof(pb_##T)]; } pb_acc_lanes_##T;                           \
+    typedef void (*pb_strip_##T)(const pb_micro *m, int64_t at, pb_acc_##T a0, pb_acc_##T a1, pb_acc_##T a2, pb_acc_##T a3, \
+                                 pb_acc_##T a4, pb_acc_##T a5, pb_acc_##T a6, pb_acc_##T a7);                           \
+    PB_INLINE pb_acc_##T pb_spread_##T(const char *p) { return *(const pb_##T *)p - (pb_acc_##T){0}; }                  \
+    PB_STRIP_BEGIN(end, T) (void)m, (void)at, (void)a0, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7; } \
+    PB_STRIP_BEGIN(store, T)                                                                                            \
+        pb_accmem_##T *p = (pb_accmem_##T *)(m->p + at);                                                                    \
+        p[0] = a0, p[1] = a1, p[2] = a2, p[3] = a3, p[4] = a4, p[5] = a5, p[6] = a6, p[7] = a7;                         \
+    PB_STRIP_NEXT(T)                                                                                                    \
+    static void pb_strip_run_##T(const pb_micro *m, int64_t bytes) {                                                    \
+        pb_acc_##T z = {0};                                                                                             \
+        for (int64_t at = 0; at < bytes; at += PB_STRIP_BYTES) ((pb_strip_##T)m->fn)(m, at, z, z, z, z, z, z, z, z);    \
+    }
+#define PB_STRIP_BEGIN(name, T)                                                                                         \
+    static void pb_strip_##name##_##T(const pb_micro *m, int64_t at, pb_acc_##T a0, pb_acc_##T a1, pb_acc_##T a2,       \
+                                      pb_acc_##T a3, pb_acc_##T a4, pb_acc_##T a5, pb_acc_##T a6, pb_acc_##T a7) {
+#define PB_STRIP_NEXT(T) ((pb_strip_##T)m[1].fn)(m + 1, at, a0, a1, a2, a3, a4, a5, a6, a7); }
+
+#define PB_STRIP_P(T) const pb_accmem_##T *p = (const pb_accmem_##T *)(m->p + at);
+#define PB_STRIP_Q(T) const pb_accmem_##T *q = (const pb_accmem_##T *)(m->q + at);
+#define PB_STRIP_ALL(f, X, Y)                                                                                           \
+    a0 = f(X(0), Y(0)), a1 = f(X(1), Y(1)), a2 = f(X(2), Y(2)), a3 = f(X(3), Y(3));                                     \
+    a4 = f(X(4), Y(4)), a5 = f(X(5), Y(5)), a6 = f(X(6), Y(6)), a7 = f(X(7), Y(7));
+#define PB_IN_A(i) a##i
+#define PB_IN_P(i) p[i]
+#define PB_IN_Q(i) q[i]
+#define PB_IN_S(i) s
+
+#define PB_STRIP2(op, T)                                                                                                \
+    PB_INLINE pb_acc_##T pb_vector_##op##_##T(pb_acc_##T x, pb_acc_##T y) {                                             \
+        pb_acc_lanes_##T a = {.v = x}, b = {.v = y}, r;                                                                     \
+        for (unsigned i = 0; i < sizeof r / sizeof *r.i; i++) r.i[i] = pb_##op##_##T(a.i[i], b.i[i]);                   \
+        return r.v;                                                                                                     \
+    }                                                                                                                   \
+    PB_STRIP_BEGIN(op##_am, T) PB_STRIP_Q(T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_A, PB_IN_Q) PB_STRIP_NEXT(T)      \
+    PB_STRIP_BEGIN(op##_ma, T) PB_STRIP_P(T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_A) PB_STRIP_NEXT(T)      \
+    PB_STRIP_BEGIN(op##_as, T)                                                                                          \
+        pb_acc_##T s = pb_spread_##T(m->q);                                                                             \
+        PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_A, PB_IN_S) PB_STRIP_NEXT(T)                                           \
+    PB_STRIP_BEGIN(op##_sa, T)                                                                                          \
+        pb_acc_##T s = pb_spread_##T(m->p);                                                                             \
+        PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_S, PB_IN_A) PB_STRIP_NEXT(T)                                           \
+    PB_STRIP_BEGIN(op##_mm, T) PB_STRIP_P(T) PB_STRIP_Q(T)                                                              \
+        PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_Q) PB_STRIP_NEXT(T)                                           \
+    PB_STRIP_BEGIN(op##_ms, T) PB_STRIP_P(T)                                                                            \
+        pb_acc_##T s = pb_spread_##T(m->q);                                                                             \
+        PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_S) PB_STRIP_NEXT(T)                                           \
+    PB_STRIP_BEGIN(op##_sm, T) PB_STRIP_Q(T)                                                                            \
+        pb_acc_##T s = pb_spread_##T(m->p);                                                                             \
+        PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_S, PB_IN_Q) PB_STRIP_NEXT(T)
+#define PB_STRIP_ROW2(op, T)                                                                                            \
+    (pb_any_fn)pb_strip_##op##_am_##T, (pb_any_fn)pb_strip_##op##_ma_##T, (pb_any_fn)pb_strip_##op##_as_##T,            \
+    (pb_any_fn)pb_strip_##op##_sa_##T, (pb_any_fn)pb_strip_##op##_mm_##T, (pb_any_fn)pb_strip_##op##_ms_##T,            \
+    (pb_any_fn)pb_strip_##op##_sm_##T
+
+#define PB_STRIP1(op, T)                                                                                                \
+    PB_INLINE pb_acc_##T pb_vector_##op##_##T(pb_acc_##T x, pb_acc_##T y) {                                             \
+        pb_acc_lanes_##T a = {.v = x}, r;                                                                                   \
+        (void)y;                                                                                                        \
+        for (unsigned i = 0; i < sizeof r / sizeof *r.i; i++) r.i[i] = pb_##op##_##T(a.i[i]);                           \
+        return r.v;                                                                                                     \
+    }                                                                                                                   \
+    PB_STRIP_BEGIN(op##_a, T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_A, PB_IN_A) PB_STRIP_NEXT(T)                     \
+    PB_STRIP_BEGIN(op##_m, T) PB_STRIP_P(T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_P) PB_STRIP_NEXT(T)
+#define PB_STRIP_ROW1(op, T) (pb_any_fn)pb_strip_##op##_a_##T, (pb_any_fn)pb_strip_##op##_m_##T
+
+PB_STRIP_TYPES(f32)
+PB_STRIP_TYPES(f64)
+#endif

@@ -1,0 +1,98 @@
+"""Runs of cheap operations: the accumulator machine gives what the block stencils give, bit for bit, at every size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tape_helper import LEVELS, NATIVE_NUMPY, node, run_nest
+
+from prebake.templates.scalars import BY_NAME
+from prebake.templates.stencils import STENCIL_INDEX, STRIP_DTYPES, STRIP_INDEXES, STRIPS
+
+SPECIAL = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan, 1e-40, 3.5]
+# around one strip of each level (8 vectors of 16, 32 or 64 bytes) and around one tile
+SIZES = [1, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 1000, 2048, 4100, 8192, 8193, 20000]
+UNARY = sorted(name for name in STRIPS if BY_NAME[name].arity == 1)
+BINARY = sorted(name for name in STRIPS if BY_NAME[name].arity == 2)
+CALLS = {"sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative}
+
+
+def expected(name: str, *args: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return CALLS.get(name, getattr(np, name, None))(*args)
+
+
+def same(got: np.ndarray, want: np.ndarray) -> None:
+    """Equal bit for bit, but for the payload of NaN and for which zero is the larger one."""
+    assert np.array_equal(got, want, equal_nan=True)
+
+
+def values(rng: np.random.Generator, n: int, dtype: str) -> np.ndarray:
+    out = rng.standard_normal(n).astype(NATIVE_NUMPY[dtype])
+    where = rng.random(n) < 0.1
+    out[where] = rng.choice(np.array(SPECIAL, out.dtype), int(where.sum()))
+    return out
+
+
+def test_every_cheap_operation_has_its_forms():
+    assert {STENCIL_INDEX[name, dtype] for name in STRIPS for dtype in STRIP_DTYPES} == STRIP_INDEXES
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", STRIP_DTYPES)
+def test_random_chains(dtype, level):
+    """DAGs of cheap operations over arrays and scalars, with values that are used once, twice, and by the output too."""
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        n = int(rng.choice(SIZES))
+        inputs = [values(rng, n, dtype), values(rng, n, dtype), values(rng, 1, dtype), values(rng, 1, dtype)]
+        results = [np.broadcast_to(x, (n,)) for x in inputs]
+        nodes = []
+        for _ in range(int(rng.integers(2, 14))):
+            recent = [len(results) - 1] if rng.random() < 0.7 else [int(rng.integers(len(results)))]
+            if rng.random() < 0.25:
+                name, args = str(rng.choice(UNARY)), recent
+            else:
+                name = str(rng.choice(BINARY))
+                args = [*recent, int(rng.integers(len(results)))]
+                if rng.random() < 0.5:
+                    args.reverse()
+            nodes.append(node(name, dtype, *args))
+            results.append(expected(name, *(results[a] for a in args)))
+        outs = sorted({len(results) - 1, int(rng.integers(4, len(results)))})
+        stored = [np.empty(n, results[0].dtype) for _ in outs]
+        run_nest((n,), inputs, nodes, [(slot, "store", out, 0) for slot, out in zip(outs, stored, strict=True)], level)
+        for slot, out in zip(outs, stored, strict=True):
+            same(out, results[slot])
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", STRIP_DTYPES)
+def test_runs_between_other_operations(dtype, level):
+    """exp ends a run, its result starts the next; scalars and reductions stand beside."""
+    rng = np.random.default_rng(4)
+    for n in SIZES:
+        x, y, s = values(rng, n, dtype), rng.standard_normal(n).astype(NATIVE_NUMPY[dtype]), values(rng, 1, dtype)[:1]
+        y = np.abs(y)
+        nodes = [node("mul", dtype, 0, 1), node("sub", dtype, 3, 0), node("abs", dtype, 2), node("neg", dtype, 1),
+                 node("exp", dtype, 6), node("add", dtype, 7, 5), node("mul", dtype, 8, 7), node("maximum", dtype, 9, 4)]
+        out, total = np.empty(n, x.dtype), np.empty((), x.dtype)
+        run_nest((n,), [x, y, s], nodes, [(10, "store", out, 0), (8, "sum", total, 1)], level)
+        with np.errstate(all="ignore"):
+            e = np.empty_like(y)
+            run_nest((n,), [-y], [node("exp", dtype, 0)], [(1, "store", e, 0)], level)
+            summed = e + abs(s)
+            same(out, np.maximum(summed * e, x * y - x))
+            assert np.allclose(total, summed.sum(dtype=np.float64), rtol=1e-5, equal_nan=True)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_in_place_and_by_rows(level):
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((37, 517)).astype("f4")
+    column, row = rng.random((37, 1)).astype("f4"), rng.random((1, 517)).astype("f4")
+    nodes = [node("sub", "f32", 0, 1), node("div", "f32", 3, 1), node("mul", "f32", 4, 2), node("add", "f32", 5, 0)]
+    want = (x - column) / column * row + x
+    run_nest(x.shape, [x, np.broadcast_to(column, x.shape), np.broadcast_to(row, x.shape)], nodes, [(6, "store", x, 0)],
+             level)
+    same(x, want)
