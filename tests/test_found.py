@@ -124,6 +124,10 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "shape of an argument set": ("y.shape = 12\n    return y + 1", [M.copy()]),
     "shape of a transposed array set": ("t = (y * 1).T\n    t.shape = 12\n    return t", [M]),
     "shape in a list set": ("t = [y * 1]\n    t[0].shape = 12\n    return t[0] + 1", [M]),
+    "powers of complex numbers": (
+        "c = y + 1j * z\n    return [c ** n for n in (-2, -1, 0, 1, 5)], np.power(c, -1), np.power(c, 0), np.reciprocal(c)",
+        [Y, Y[::-1] * (Y != 0)]),
+    "powers of a complex number": ("c = (y + 1j * z)[2]\n    return c ** -1, np.power(c, -3), np.power(c, 0), c ** 4", [Y, Y]),
     "square of bool": ("return y ** 2, np.outer(y, y) ** 2, np.power(y, 2)", [BOOL]),
     "diff along no axis": ("return np.diff(y, axis=None)", [Y]),
     "split of a number": ("return np.split(y[0], 2)", [Y]),

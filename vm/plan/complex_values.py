@@ -188,22 +188,55 @@ def divided(t: Any, a: Value, b: Value) -> Cplx:
     return _elementwise(t, [a, b], build)
 
 
-def _power(t: Any, base: Value, exponent: Value) -> Cplx:
+def _power(t: Any, base: Value, exponent: Value, is_operator: bool) -> Cplx:
+    """base to an integer that is known, by NumPy's products; of arrays, `** -1` is `np.reciprocal`."""
     if not isinstance(base, Cplx) or not isinstance(exponent, Num) or not exponent.is_constant:
         raise PlanRefused("a complex power that is no constant", kind="kernel:np.power")
     n = exponent.constant
-    if n != int(n) or not 1 <= n <= 8:
+    if n != int(n) or not -100 < n < 100 or (n < 1 and base.python):
         raise PlanRefused("a complex power of this exponent", kind="kernel:np.power")
-    out: Cplx | None = None
-    square, n = base, int(n)
-    while n:
-        if n & 1:
+    if n == 1:
+        return _positive(t, base)
+    if n == -1 and is_operator and isinstance(base.re, Arr) and base.re.ndim:
+        return _reciprocal(t, base)
+    part = _PART[base.dtype]
+    if n == 0:
+        return _elementwise(t, [base], lambda body, re, im: (body.const(1.0, part), body.const(0.0, part)), base.dtype)
+    one = Cplx(python_float(1.0), python_float(0.0), base.dtype)
+    out, square, left = one if not 0 < n < 4 else None, base, abs(int(n))
+    while left:
+        if left & 1:
             out = square if out is None else multiplied(t, out, square)
-        n >>= 1
-        if n:
+        left >>= 1
+        if left:
             square = multiplied(t, square, square)
     assert out is not None
-    return out if out is not base else _positive(t, base)
+    if n > 0:
+        return out
+    inverse = divided(t, one, out)
+
+    def known(body: Any, re: Any, im: Any, x: Any, y: Any) -> tuple[Any, Any]:  # a negative power of 0 is NaN + NaN j
+        zero = body.const(0.0, part)
+        nothing = body.op("and", "bool", body.op("eq", part, x, zero), body.op("eq", part, y, zero))
+        return tuple(body.op("select", part, nothing, body.const(np.nan, part), side)  # type: ignore[return-value]
+                     for side in (re, im))
+    return _elementwise(t, [inverse, base], known, base.dtype)
+
+
+def _reciprocal(t: Any, z: Cplx) -> Cplx:
+    """1 / z as np.reciprocal has it: by the quotient of the smaller part over the larger one."""
+    part = _PART[z.dtype]
+
+    def build(body: Any, re: Any, im: Any) -> tuple[Any, Any]:
+        def op(name: str, *slots: Any) -> Any:
+            return body.op(name, part, *slots)
+        one, wide = body.const(1.0, part), op("le", op("abs", im), op("abs", re))
+        big, small = op("select", wide, re, im), op("select", wide, im, re)
+        ratio = op("div", small, big)
+        scale = op("add", op("mul", small, ratio), big)
+        whole, rest = op("div", one, scale), op("div", ratio, scale)
+        return op("select", wide, whole, rest), op("neg", op("select", wide, rest, whole))
+    return _elementwise(t, [z], build, z.dtype)
 
 
 def _positive(t: Any, a: Cplx) -> Cplx:
@@ -234,6 +267,8 @@ def _unary(t: Any, name: str, z: Cplx) -> Value | None:
         return _elementwise(t, [z], lambda body, re, im: (re, body.op("neg", part, im)), z.dtype)
     if name == "np.square":
         return multiplied(t, z, z)
+    if name == "np.reciprocal":
+        return _reciprocal(t, z)
     if name == "np.exp":
         return _exp(t, z)
     if name == "np.angle":
@@ -292,7 +327,7 @@ def complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
     if name in _QUOTIENTS:
         return divided(t, *values)
     if name in ("op.pow", "np.power"):
-        return _power(t, *values[:2])
+        return _power(t, *values[:2], is_operator=name == "op.pow")
     if name in ("np.equal", "np.not_equal"):
         return complex_compare(t, "==" if name == "np.equal" else "!=", values[0], values[1])
     if name in _BILINEAR:
