@@ -327,7 +327,7 @@ def complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
     if name in _QUOTIENTS:
         return divided(t, *values)
     if name in ("op.pow", "np.power"):
-        return _power(t, *values[:2], is_operator=name == "op.pow")
+        return _power(t, values[0], values[1], is_operator=name == "op.pow")
     if name in ("np.equal", "np.not_equal"):
         return complex_compare(t, "==" if name == "np.equal" else "!=", values[0], values[1])
     if name in _BILINEAR:
