@@ -131,6 +131,10 @@ def _of_two(dtype: Any, other: Any, rng: np.random.Generator) -> Iterator[Call]:
         yield "arr.searchsorted", (np.sort(u), x, "right")
         yield "np.digitize", (x, np.sort(u))
     yield "np.searchsorted", (np.sort(u), v, "left", np.argsort(u))
+    cube = sample(other, (2, 3, 4), rng)
+    for name in ("np.dot", "arr.dot"):
+        yield from ((name, (a, b)) for a, b in ((m, v), (m, w.T), (v, v), (m, cube), (v, cube)))
+        yield name, (sample(dtype, (2, 2, 3), rng), cube)
     for mode in ("same", "valid", "full"):
         yield from ((name, (a, b, mode)) for name in ("np.convolve", "np.correlate") for a, b in ((u, v), (v, u)))
     yield "np.intersect1d", (u, v, False, True)

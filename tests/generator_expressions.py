@@ -162,11 +162,15 @@ REDUCE = table(
     exact="""
         2 np.argmax({0}, axis={a}); 1 {0}.argmin(axis={a}); 1 {0}.argmax(); 1 np.any({0} > 0, axis={a});
         1 np.all({0} > -2, axis={a}{k}); 1 {0}.any(); 1 np.count_nonzero({0}); 1 np.logical_or.reduce({0}, axis={a});
-        1 np.nonzero({0})[0]; 1 np.where({0} > 0)[-1]; 1 np.flatnonzero({0}); 1 np.argwhere({0})""",
+        1 np.nonzero({0})[0]; 1 np.where({0} > 0)[-1]; 1 np.flatnonzero({0}); 1 np.argwhere({0});
+        1 np.unique({0}, return_counts=True)[1]; 1 np.nanargmax({0}, axis={a}); 1 np.histogram({0}, bins=4, range=(-2.0, 2.0))[0];
+        1 np.bincount(np.abs({0})); 1 np.digitize({0}, [-1, 0, 2]); 1 np.isin({0}, [0, 1]);
+        1 np.unique({0}, return_inverse=True)[1]""",
     equal="""
         3 {0}.max(axis={a}{k}); 1 {0}.min(); 2 np.max({0}, axis={a}{k}); 1 np.min({0}, axis={a}{k});
         1 np.amax({0}); 1 np.ptp({0}, axis={a}); 1 np.maximum.reduce({0}, axis={a}); 1 np.minimum.accumulate({0}, axis={a});
-        1 np.max({0}, axis={a}, initial=0); 1 np.min({0}, initial=1, where={0} > 0); 1 np.fmax.reduce({0}, axis={a})""",
+        1 np.max({0}, axis={a}, initial=0); 1 np.min({0}, initial=1, where={0} > 0); 1 np.fmax.reduce({0}, axis={a});
+        1 np.nanmax({0}, axis={a}{k}); 1 np.unique({0}); 1 np.union1d({0}, [1, 2])""",
     near="""
         6 {0}.sum(axis={a}{k}); 4 np.sum({0}, axis={a}{k}); 2 {0}.sum(); 2 np.sum({0}); 5 {0}.mean(axis={a}{k});
         2 np.mean({0}); 1 np.prod({0}, axis={a}); 2 {0}.var(axis={a}{k}); 1 np.std({0}, axis={a}{k});
@@ -175,7 +179,11 @@ REDUCE = table(
         1 np.sum({0} * {0}, axis={a}); 1 np.median({0}); 1 np.cumprod({0}, axis={a}); 1 np.add.reduce({0}, axis={a}{k});
         1 np.add.accumulate({0}, axis={a}); 1 np.sum({0}, axis={a}, where={0} > 0); 1 np.mean({0}, axis={a}, where={0} > 0);
         1 np.sum({0}, axis={a}, initial=1); 1 np.multiply.reduce({0}, axis={a}); 1 np.nansum({0}, axis={a});
-        1 np.average({0}, axis={a}); 1 {0}[{0} > 0].sum(); 1 np.trapezoid({0}, axis={a})""",
+        1 np.average({0}, axis={a}); 1 {0}[{0} > 0].sum(); 1 np.trapezoid({0}, axis={a});
+        1 np.median({0}, axis={a}{k}); 1 np.percentile({0}, [20, 70], axis={a}{k}); 1 np.nanmean({0}, axis={a}{k});
+        1 np.quantile({0}, 0.4); 1 np.cov({0}); 1 np.linalg.norm({0}, ord=1, axis={a}{k}); 1 np.linalg.norm({0}, np.inf);
+        1 np.linalg.svd({0}, compute_uv=False); 1 np.linalg.det({0} @ {0}.T); 1 np.nanstd({0}, axis={a});
+        1 np.histogram({0}, bins=3)[1]""",
 )
 
 MOVE = table(
@@ -198,21 +206,30 @@ MOVE = table(
         1 {0}.swapaxes(0, -1); 1 {0}.astype({0}.dtype, copy=False); 1 np.array({0}); 1 np.asarray({0}, dtype=np.float64);
         1 {0}.real; 1 np.column_stack(({0}, {0})); 1 np.array_split({0}, 2)[1]; 1 {0}.repeat(2); 1 {0}.squeeze();
         1 np.broadcast_arrays({0}, 1)[0]; 1 np.indices({0}.shape)[0]; 1 np.atleast_1d({0});
-        1 np.select([{0} > 1, {0} < 0], [{0}, {0}], 1);
+        1 np.select([{0} > 1, {0} < 0], [{0}, {0}], 1); 1 np.delete({0}, 0, axis={a}); 1 np.insert({0}, 1, 2, axis={a});
+        1 np.fft.fftshift({0}, axes={a}); 1 np.triu_indices({0}.shape[0])[1]; 1 np.resize({0}, (2, 3));
         1 np.ones(({0}.shape[0], 2), dtype={0}.dtype)""",
     equal="""
         1 np.sort({0}, axis={a}); 1 np.clip({0}, -1, 2); 2 np.clip({0}, 0.0, 1.5); 1 {0}.clip(-0.5, 0.5)""",
     near="""
-        1 np.linspace(0.0, 1.0, {0}.shape[0])""",
+        1 np.linspace(0.0, 1.0, {0}.shape[0]); 1 np.fft.fft({0}, axis={a}).real; 1 np.abs(np.fft.rfft({0}));
+        1 np.fft.irfft({0}, n=4, axis={a}); 1 np.gradient({0}, axis={a}); 1 np.fft.fft2({0}).imag;
+        1 np.linalg.inv({0} @ {0}.T + 3 * np.eye({0}.shape[0])); 1 np.linalg.qr({0})[1] ** 2;
+        1 np.linalg.solve({0} @ {0}.T + 3 * np.eye({0}.shape[0]), {0}); 1 np.linalg.eigvalsh({0} @ {0}.T);
+        1 np.interp({0}, [-1.0, 0.5, 2.0], [0.0, 1.0, -1.0])""",
 )
 
 PRODUCT = table(
     exact="""
-        1 np.outer({0}, {1}); 1 np.add.outer({0}, {1}); 1 np.subtract.outer({0}, {1}); 1 np.maximum.outer({0}, {1})""",
+        1 np.outer({0}, {1}); 1 np.add.outer({0}, {1}); 1 np.subtract.outer({0}, {1}); 1 np.maximum.outer({0}, {1});
+        1 np.searchsorted(np.sort({0}, axis=None), {1}); 1 np.isin({0}, {1}); 1 np.setdiff1d({0}, {1}); 1 np.lexsort(({0}, {1}));
+        1 np.divmod({0}, {1})[0]""",
     near="""
         6 ({0} @ {1}); 3 ({0} @ {1}.T); 2 ({0}.T @ {1}); 2 np.dot({0}, {1}); 2 np.matmul({0}, {1});
         1 np.einsum('ij,jk->ik', {0}, {1}); 1 np.einsum('ij,ij->i', {0}, {1}); 1 {0}.dot({1});
-        1 np.einsum('i,i->', {0}, {1}); 1 ({0} @ {1} + 1.0); 1 np.maximum({0} @ {1}, 0); 1 np.inner({0}, {1})""",
+        1 np.einsum('i,i->', {0}, {1}); 1 ({0} @ {1} + 1.0); 1 np.maximum({0} @ {1}, 0); 1 np.inner({0}, {1});
+        1 np.kron({0}, {1}); 1 np.convolve({0}, {1}); 1 np.correlate({0}, {1}, 'same'); 1 np.cross({0}, {1});
+        1 np.polyval({0}, {1})""",
 )
 
 JOIN = table(

@@ -202,6 +202,17 @@ def _multi_dot(q: Question) -> Made:
     return made(common(*[item.dtype for item in items]), shape)
 
 
+@calls("np.dot", "arr.dot")
+def _dot(q: Question) -> Made:
+    from .callout_rules import common, without
+
+    without(q, "out")
+    a, b = like(q, "a"), like(q, "b")
+    if not a.ndim or not b.ndim:
+        raise q.refuse("of numbers")
+    return made(common(a.dtype, b.dtype), (*a.shape[:-1], *b.shape[:-2], *(b.shape[-1:] if b.ndim > 1 else ())))
+
+
 # --- indices of triangles ---------------------------------------------------------------------------------------------
 
 def _triangle(size: Callable[[Question], tuple[Expr, Expr]]) -> Callable[[Question], Several]:
