@@ -171,13 +171,33 @@ class Calls(Expressions):
             kind = _HINTS.get(name, "unknown-function")
             what = "" if kind == "print" and name == "print" else f"'{name}' is not supported"
             self.refuse(kind, node, what)
-        if kernel_name in _TAKE_GENERATORS and len(node.args) >= 1 and isinstance(node.args[0], ast.GeneratorExp):
-            items = self._list_comp(node.args[0], -1)
+        found = self.mapped(node.args[0]) if kernel_name in _TAKE_GENERATORS and node.args else None
+        if found is not None or (kernel_name in _TAKE_GENERATORS and node.args and isinstance(node.args[0], ast.GeneratorExp)):
+            items = self._list_comp(found or node.args[0], -1)  # type: ignore[arg-type]
             if kernel_name in ("py.min", "py.max"):
                 packed = self.value(node, codes.BUILD, -1, _TUPLE, 1, items)
                 return self.kernel_call(node, BY_NAME[kernel_name], [packed], dst, skip=1)
             return self.kernel_call(node, BY_NAME[kernel_name], [items], dst, skip=1)
         return self.kernel_call(node, BY_NAME[kernel_name], [], dst)
+
+    def mapped(self, node: ast.expr) -> ast.ListComp | None:
+        """`map(f, a, ...)` as `[f(x, ...) for x, ... in zip(a, ...)]`, for those who take all items at once."""
+        if not isinstance(node, ast.Call) or self.static(node.func) is not map or len(node.args) < 2 or node.keywords \
+                or any(isinstance(a, ast.Starred) for a in node.args):
+            return None
+        names = [f".map{i}" for i in range(len(node.args) - 1)]
+        call = ast.Call(node.args[0], [ast.Name(n, ast.Load()) for n in names], [])
+        stores: list[ast.expr] = [ast.Name(n, ast.Store()) for n in names]
+        if len(names) == 1:
+            target, over = stores[0], node.args[1]
+        else:
+            self.frame.statics[".zip"] = zip
+            target, over = ast.Tuple(stores, ast.Store()), ast.Call(ast.Name(".zip", ast.Load()), node.args[1:], [])
+        made = ast.ListComp(call, [ast.comprehension(target, over, [], 0)])
+        for part in ast.walk(made):
+            if isinstance(part, (ast.expr, ast.stmt)) and not hasattr(part, "lineno"):
+                ast.copy_location(part, node)
+        return made
 
     def _dict_call(self, node: ast.Call, dst: int) -> int:
         items = []

@@ -78,6 +78,8 @@ class Statements(Inlining):
                 register = self.frame.registers[name] = self.new_register()
             self.expr(value, register)
             return
+        if isinstance(target, (ast.Tuple, ast.List)):
+            value = self.mapped(value) or value
         if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) \
                 and len(target.elts) == len(value.elts) \
                 and not any(e.__class__ is ast.Starred for e in (*target.elts, *value.elts)):
