@@ -115,6 +115,9 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "zip with a range": ("s = 0\n    for k, a in zip(range(y.shape[0]), z):\n        s += k * a\n    return s", [Y[:3], Y]),
     "reversed rows": ("for a in reversed(y):\n        z += a\n    return z", [Y, M.copy()]),
     "round to integers": ("return round(y[0]), round(z), round(y.shape[0]), round(y[1].astype(np.float32))", [Y * 1.1, -2.5]),
+    "round of NumPy's integers": ("return round(y[0]), round(y[1].astype(np.uint8))", [np.arange(3, 6)]),
+    "round of NumPy's bool": ("return round(y[0])", [BOOL]),
+    "average of no columns": ("return np.average(y, axis=0)", [np.zeros((3, 0))]),
     "invert True": ("return ~(y.shape[0] > 2)", [Y]),
     "smallest of two types": ("return -min(np.float64(0.1), 1e-3)", [Y]),
     # the object's shape is set, under all its names

@@ -196,7 +196,10 @@ def average(t: Typer, a: Value, axis: Value = NONE, weights: Value = NONE, retur
     if given(returned) and t.is_true(returned):
         raise PlanRefused("np.average with returned=True", kind="kernel:np.average")
     if not given(weights):
-        return RULES["np.mean"](t, a, axis, NONE, NONE, keepdims)
+        value = RULES["np.mean"](t, a, axis, NONE, NONE, keepdims)
+        if isinstance(value, Arr) and not all(t.facts.ask_less_equal(1, e) for e in value.shape):
+            raise PlanRefused("NumPy divides by the number of averages", kind="python-error")
+        return value
     arr, w = as_array(t, a), as_array(t, weights)
     if arr.dtype[0] in "iub" or w.dtype != arr.dtype:
         raise PlanRefused("np.average of these dtypes", kind="kernel:np.average")

@@ -298,7 +298,9 @@ def round_(t: Typer, number: Value, ndigits: Value = NONE) -> Value:
     if number.python in ("int", "bool"):
         return int_(t, number)
     if number.dtype[0] != "f":
-        return number
+        if number.dtype == "bool":
+            raise PlanRefused("round() of NumPy's bool", kind="python-error")
+        return int_(t, number)
     body = t.scalar_body()
     return int_(t, Num(body.op("rint", number.native, t.scalar_slot(body, number)), number.dtype, number.python))  # type: ignore[arg-type]
 
