@@ -157,11 +157,17 @@ class Registers:
         """Register that `bind` computes; the expression holds entry symbols alone."""
         reg = self.entry.exprs.get(expr)
         if reg is None:
-            if not expr.terms:
+            terms = expr.terms
+            if not terms:
                 reg = self.int_const(expr.const)
+            elif len(terms) == 1:
+                product, coef = terms[0]
+                reg = self._atom(product[0], 0) if coef == 1 and len(product) == 1 else self._product(product, coef, 0)
+                if expr.const:
+                    reg = self.op("add", reg, self.int_const(expr.const), 0)
             else:
                 total = -1
-                for product, coef in expr.terms:
+                for product, coef in terms:
                     if coef < 0 <= total:
                         total = self.op("sub", total, self._product(product, -coef, 0), 0)
                         continue
@@ -194,10 +200,12 @@ class Registers:
                     raise InternalError(f"the plan uses {atom!r} where it has no value")
                 reg = self._atoms[atom] = self._resolve(atom)
             return reg
-        regs = [self.bound(x) if x.is_entry else self.value(x) for x in atom.args]
         if atom.op == "select":
-            return self.op("select", regs[1], regs[2], level, regs[0])
-        return self.op(atom.op, regs[0], regs[1], level)
+            choice, first, second = map(self.value, atom.args)
+            return self.op("select", first, second, level, choice)
+        a, b = atom.args
+        first = self.value(a)
+        return self.op(atom.op, first, self.value(b), level)
 
     def _runtime_sum(self, expr: Expr) -> Reg:
         """The entry part and the entry factor of each term in `bind`, the rest from the outermost loop inwards."""
