@@ -116,16 +116,16 @@ def test_rare_shapes_are_counted_as_other(tmp_path):
     assert len(signature["shapes"]) == 4 and signature["other"] == 6
 
 
-def ordered(x):
-    return np.sort(x)
+def halved(x):
+    return x.astype(np.float16)
 
 
 def test_interpreted_calls_are_counted_as_unplanned(tmp_path):
-    f = prebake.jit(ordered)
+    f = prebake.jit(halved)
     with prebake.profile(tmp_path / "p.json"):
         f(np.ones(3))
     assert f.stats()["interpreter"] == 1, "planned by now: another function that is not, please"
-    found = load(tmp_path / "p.json")["functions"]["test_recorder:ordered"]
+    found = load(tmp_path / "p.json")["functions"]["test_recorder:halved"]
     assert found["calls"] == 1 and found["unplanned"] == 1 and found["signatures"] == []
 
 
@@ -247,3 +247,44 @@ def test_a_profile_that_is_no_profile_is_not_merged_into(script):
     profile.write_text("{half")
     assert run("end", "3").wait(60) == 0
     assert shapes_of(load(profile), "service:work") == {(3,): 1}
+
+
+def test_functions_that_go_while_a_profile_is_made(monkeypatch):
+    """The garbage collector may take a function in the middle of a merge: nothing breaks, nothing is lost."""
+    import gc
+
+    from prebake.vm.run import function, recorder
+
+    def first(x):
+        return x + 1
+
+    def second(x):
+        return x + 2
+
+    def leave_behind(body):
+        made = prebake.jit(body)
+        made(np.ones(3))
+        body.__dict__["itself"] = made  # only the collector takes them
+
+    merge = recorder._merge_function
+
+    def merge_and_collect(*args):
+        gc.collect()
+        merge(*args)
+
+    session = recorder.Session()
+    try:
+        gc.disable()
+        leave_behind(first)
+        del first
+        gc.collect()
+        leave_behind(second)
+        del second
+        monkeypatch.setattr(recorder, "_merge_function", merge_and_collect)
+        session.to_json()
+        monkeypatch.undo()
+        functions = session.to_json()["functions"]
+    finally:
+        gc.enable()
+        function.sessions.remove(session)
+    assert sorted(f["calls"] for name, f in functions.items() if "goes_while" in name or "functions_that_go" in name) == [1, 1]

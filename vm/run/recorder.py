@@ -50,6 +50,8 @@ class Session:
     def __init__(self) -> None:
         self.functions: dict[str, dict[str, Any]] = {}  # of functions that died meanwhile
         self.entries: dict[Any, tuple[dict[tuple[int, ...], tuple[int, int, int]], int]] = {}
+        self._retired: list[tuple[str, dict[str, Any]]] = []  # to be merged into them
+        self._merging = threading.Lock()
         self.calls: dict[int, tuple[int, int]] = {}  # id of a living state -> (calls, unplanned) at the start
         for state in list(function.states):
             self._note_start(state)
@@ -66,13 +68,30 @@ class Session:
         found = self._function(state)
         self.calls.pop(id(state), None)
         if found is not None:
-            _merge_function(self.functions, state.function.name, found)
+            self._retired.append((state.function.name, found))
+            if self._merging.acquire(blocking=False):  # else who holds it merges, or the next one does
+                try:
+                    self._merge_retired()
+                finally:
+                    self._merging.release()
+
+    def _merge_retired(self) -> None:
+        """Functions go when the garbage collector runs: in the middle of a merge too. They wait in a list."""
+        while self._retired:
+            _merge_function(self.functions, *self._retired.pop())
 
     def to_json(self) -> dict[str, Any]:
         """The profile since the session began."""
         functions: dict[str, dict[str, Any]] = {}
-        merge_functions(functions, self.functions)
-        for state in sorted(function.states, key=lambda s: s.function.name):
+        states = sorted(function.states, key=lambda s: s.function.name)
+        is_alone = self._merging.acquire(timeout=1)  # a process that was forked in the middle has nobody to wait for
+        try:
+            self._merge_retired()
+            merge_functions(functions, self.functions)
+        finally:
+            if is_alone:
+                self._merging.release()
+        for state in states:
             found = self._function(state)
             if found is not None:
                 _merge_function(functions, state.function.name, found)
