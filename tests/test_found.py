@@ -106,6 +106,12 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
         [np.array([1.0, 0, 0, 5])]),
     "stack of nothing": ("return np.stack([r + 1 for r in y])", [np.zeros((0, 3))]),
     "concatenate nothing": ("return np.concatenate([r for r in y])", [np.zeros((0, 3))]),
+    "row that a loop is left with": (
+        "c = 0\n    while c < 3:\n        s = 0.0\n        for w in y[::-1]:\n            if w.sum() > 2:\n                break\n"
+        "            s = w.sum() - s\n        if c > 1:\n            break\n        c += 1\n    return s, w, y", [M]),
+    "row of two loops": (
+        "for i in range(z.shape[0]):\n        for w in y:\n            if w.sum() > i:\n                break\n    return w, y",
+        [M.copy(), M]),
     # iteration over rows whose number only the arrays know
     "enumerate rows": ("s = 0\n    for i, r in enumerate(y, 1):\n        s += i * r.sum()\n    return s, i", [M]),
     "enumerate no rows": ("s = 0\n    for i, r in enumerate(y):\n        s += i * r.sum()\n    return s", [np.zeros((0, 3))]),

@@ -411,6 +411,17 @@ class Loops(Cells):
             extents.append(reg)
         return array, tuple(extents)
 
+    def _late_array_cell(self, loop: Loop, reg: int, value: Arr | Cplx) -> Arr | Cplx:
+        """A cell for an array that the loop itself assigns first: memory of its own, not what it is a view of."""
+        array, extents = self._array_cell(real_part(value), reg in loop.loose)  # type: ignore[arg-type]
+        if any(extents):
+            loop.extents[reg] = extents
+            array = _with_extents(array, extents)
+        if isinstance(value, Arr):
+            return array
+        second = self.new_temp(value.im.shape, value.im.dtype)
+        return Cplx(array, _with_extents(second, extents), value.dtype)
+
     def _keep_in(self, loop: Loop, reg: int, cell: Arr, value: Arr, copies: list[tuple[Arr, Arr, bool]],
                  pairs: list[tuple[ScalarReg, Operand]]) -> None:
         """Note what copies a carried array into its cell."""
@@ -452,6 +463,8 @@ class Loops(Cells):
                     continue  # a name first assigned in a loop that may not run: reading it later is refused
                 if isinstance(value, Num):
                     cell = loop.cells[reg] = self._scalar_cell(value, f"r{reg}")
+                elif reg in loop.array_cells and isinstance(value, (Arr, Cplx)):
+                    cell = loop.cells[reg] = self._late_array_cell(loop, reg, value)
                 else:
                     loop.cells[reg] = self._settled(value)
                     continue
