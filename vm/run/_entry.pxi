@@ -348,11 +348,21 @@ cdef class Entry:
         return SERVED
 
     cdef inline bint fits(self, RowC *row, PyObject *value, int mode) except -1:
-        # whether an array is surely what its row wants; `check` decides the others
+        # whether an array, a tuple or a list is surely what its row wants; `check` decides the others
+        cdef PyObject *base
+        if row.kind == KIND_SEQUENCE and <PyObject *>Py_TYPE(<object>value) == row.expected:
+            if PyTuple_CheckExact(value):
+                return PyTuple_GET_SIZE(value) == row.length
+            return PyList_CheckExact(value) and PyList_GET_SIZE(value) == row.length
         if row.kind != KIND_ARRAY or not pb_is_plain(value, row.descr, row.ndim, row.needed):
             return False
         if row.flags & ROW_CONSTANT:
-            return pb_has_shape(value, row.shape, row.ndim) and is_constant(value)
+            if not pb_has_shape(value, row.shape, row.ndim):
+                return False
+            base = pb_base(value)
+            if base != NULL and Py_TYPE(<object>base) == <PyTypeObject *>Frozen:
+                return not pb_flags(value) & NPY_ARRAY_WRITEABLE
+            return is_constant(value)
         # a call that looks for the best plan asks more
         return not mode & EXACT or (row.flags & ROW_C and pb_flags(value) & NPY_ARRAY_WRITEABLE)
 
