@@ -107,7 +107,8 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "stack of nothing": ("return np.stack([r + 1 for r in y])", [np.zeros((0, 3))]),
     "concatenate nothing": ("return np.concatenate([r for r in y])", [np.zeros((0, 3))]),
     "row that a loop is left with": (
-        "c = 0\n    while c < 3:\n        s = 0.0\n        for w in y[::-1]:\n            if w.sum() > 2:\n                break\n"
+        "c = 0\n    while c < 3:\n        s = 0.0\n        for w in y[::-1]:\n            if w.sum() > 2:\n"
+        "                break\n"
         "            s = w.sum() - s\n        if c > 1:\n            break\n        c += 1\n    return s, w, y", [M]),
     "row of two loops": (
         "for i in range(z.shape[0]):\n        for w in y:\n            if w.sum() > i:\n                break\n    return w, y",
@@ -159,3 +160,26 @@ def test_plans_of_other_layouts() -> None:
     source = "def f(y):\n    return y.ravel()\n"
     for first, second in ((np.asfortranarray(M), M), (M[::-1], M), (M[:, ::2], np.ones((1, 4))), (M.T, np.ones((4, 1)).T)):
         assert check_engines(source, [[first], [second], [first]]) == []
+
+
+SWEEP = "    b[1:-1] = 0.5 * (a[:-2] + a[2:])\n"
+TURNS = {
+    "swapped": f"for t in range(n):\n{SWEEP}    a, b = b, a\nreturn a",
+    "by a third name": f"for t in range(n):\n{SWEEP}    c = a\n    a = b\n    b = c\nreturn a, b, n",
+    "of three": f"c = a * 2\nfor t in range(n):\n{SWEEP}    c[0] += b[1] + t\n    a, b, c = b, c, a\nreturn a",
+    "temporaries":
+        "u, v = a.copy(), a * 0\nfor t in range(1, n + 1):\n    v[1:-1] = u[:-2] * t + u[2:]\n    u, v = v, u\nreturn u",
+    "beside a sum": f"s = 0.0\nfor t in range(n):\n{SWEEP}    s += np.abs(a - b).sum() * t\n    a, b = b, a\nreturn s, a",
+    "over rows": "for r in a:\n    b[0] += r\n    a, b = b, a\nreturn a",
+    "backwards": f"for t in range(n, 0, -1):\n{SWEEP}    if t > 2:\n        b += t\n    a, b = b, a\nreturn b.sum()",
+}
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_arrays_that_change_places(name: str) -> None:
+    """Ping-pong buffers: the arguments themselves are written in turn, on the tape, for every number of trips."""
+    source = "import numpy as np\n\ndef f(a, b, n):\n" + "".join(f"    {line}\n" for line in TURNS[name].split("\n"))
+    report = Report()
+    arguments = [[M.copy(), np.zeros((3, 4)), n] for n in (0, 1, 2, 3, 6, 7)]
+    assert check_engines(source, arguments, grade=NEAR, report=report) == []
+    assert report.on_tape >= report.calls["jit"] - (name == "beside a sum"), report.text()  # no trip: s is Python's own

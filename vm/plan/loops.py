@@ -15,7 +15,7 @@ from ..lang.opcodes import Op
 from .body import set_all
 from .cells import Cells, cell_reg, is_same, is_same_type, join_types
 from .complex_values import real_part
-from .extents import Expr, compare, const
+from .extents import Expr, compare, const, mod
 from .liveness import bits
 from .planner_errors import PlanRefused
 from .steps import BreakStep, ContinueStep, ForStep, IfStep, Operand, ScalarReg, SetStep, Step, View, WhileStep, walk
@@ -23,6 +23,7 @@ from .typer_state import Loop, NeedRuntimeLoop, NeedUnroll, Retry
 from .values import Arr, Cplx, Map, Num, Range, Seq, SliceV, Static, Value, Zipped, python_int
 
 _UNROLL_TRIPS = 4  # loops of constant, few trips are unrolled: their slices become constant
+_LONGEST_TURN = 4
 _STATIC_TRIPS = 512  # a loop over containers unrolls at most this often
 
 
@@ -165,17 +166,21 @@ class Loops(Cells):
         array_cells: set[int] = set()
         joined: dict[int, tuple[str, str]] = {}
         loose: set[int] = set()
-        peel = False
+        peel, turn = False, 1
         for _ in range(2 + 3 * len(carried)):
             saved = self._save()
             loop = Loop(False, exit_pc, carried, array_cells=array_cells, joined=joined, loose=loose,
-                        live=self.live[pc + 1] | self.live[exit_pc])
+                        live=self.live[pc + 1] | self.live[exit_pc], turn=turn)
             loop.runtime_ifs = 0
             try:
                 return attempt(loop) if not peel else self._peeled(pc, attempt, loop)
             except Retry as retry:
                 self._restore(saved)
-                if retry.why == "array" and retry.reg not in array_cells:
+                if turn > 1 and retry.why != "type":
+                    turn = 0
+                elif retry.why == "turn":
+                    turn = loop.turn
+                elif retry.why == "array" and retry.reg not in array_cells:
                     array_cells.add(retry.reg)
                 elif retry.why == "shape" and retry.reg not in loose:
                     loose.add(retry.reg)
@@ -190,6 +195,10 @@ class Loops(Cells):
                         raise PlanRefused("a value changes its type in a loop", kind="loop-type") from None
                     peel = True
             except PlanRefused as refused:
+                if turn > 1:
+                    self._restore(saved)
+                    turn = 0
+                    continue
                 if refused.kind != "two-types" or peel:
                     raise
                 self._restore(saved)
@@ -240,23 +249,74 @@ class Loops(Cells):
             runs = False
             if (self.facts.is_less_equal(stop, start) if up else self.facts.is_less_equal(start, stop)):
                 return "fall"
+        if loop.turn > 1:
+            start = self._odd_trips(pc, seq, start, stop, step, loop)
+            if self.facts.ask_equal(start, stop):
+                return "fall"
+            runs = True
         loop.late = loop.runs = runs
         pre = self._enter(loop, pc)
         loop.began = self.clock
         var = ScalarReg("i64", f"i{pc}")
         one = step.value in (1, -1)
-        last = stop - step if one else (stop - 1 if up else stop + 1)
+        last = stop - step * max(loop.turn, 1) if one else (stop - 1 if up else stop + 1)
         var.expr = self.facts.new_register(f"i{pc}", start if up else last, last if up else start)
         index = python_int(var.expr)
         outer, self.steps = self.steps, []
         self.loops.append(loop)
         self.depth += 1
         self.regs[var_reg] = index if seq is None else self.item(seq, var.expr)
-        self._finish_trip(loop, self.run_block(body, end))
+        signal = self.run_block(body, end)
+        for more in range(1, loop.turn):
+            if signal == "fall":
+                index = python_int(var.expr + step * more)
+                self.regs[var_reg] = index if seq is None else self.item(seq, var.expr + step * more)
+                signal = self.run_block(body, end)
+        if loop.turn == 1 and one and signal == "fall" and start.is_entry and stop.is_entry:
+            self._look_for_turn(pc, loop)
+        self._finish_trip(loop, signal)
         inner, self.steps = self.steps, outer
         self.steps.extend(pre)
-        self.steps.append(ForStep(var, start, stop, step, inner))
+        self.steps.append(ForStep(var, start, stop, step * max(loop.turn, 1), inner))
         return self._after(loop)
+
+    def _odd_trips(self, pc: int, seq: Arr | Cplx | Zipped | None, start: Expr, stop: Expr, step: Expr, loop: Loop) -> Expr:
+        """The trips by which the loop's number of trips is no multiple of its turn, one by one; where the rest begins."""
+        ins = self.code[pc]
+        for _ in range(self.facts.value_of(mod((stop - start) * step, const(loop.turn)))):
+            self.loops.append(Loop(True, loop.exit))
+            self.regs[ins.args[0]] = python_int(start) if seq is None else self.item(seq, start)
+            try:
+                signal = self.run_block(pc + 1, ins.args[-1] - 1)
+            except (NeedRuntimeLoop, NeedUnroll):
+                signal = "break"
+            if signal != "fall":
+                raise Retry(-1, "turn")
+            self.loops.pop()
+            start = start + step
+        return start
+
+    def _look_for_turn(self, pc: int, loop: Loop) -> None:
+        """Where carried arrays only change places (`a, b = b, a`), several trips are one that leaves them as they were."""
+        held = {reg: cell for reg, cell in loop.cells.items() if isinstance(cell, (Arr, Cplx)) and reg not in loop.array_cells}
+        goes: dict[int, int] = {}
+        for reg, cell in held.items():
+            value = self.regs[reg]
+            if value is None or is_same(cell, value):
+                continue
+            origin = [other for other, place in held.items() if is_same(place, value)]
+            if len(origin) != 1:
+                return
+            goes[reg] = origin[0]
+        if not goes or set(goes.values()) != set(goes) or any(
+                self.code[at].op == Op.CONTINUE for at in range(pc + 1, self.code[pc].args[-1] - 1)):
+            return
+        turn, now = 1, dict(goes)
+        while any(reg != origin for reg, origin in now.items()) and turn <= _LONGEST_TURN:
+            turn, now = turn + 1, {reg: goes[origin] for reg, origin in now.items()}
+        if turn <= _LONGEST_TURN:
+            loop.turn = turn
+            raise Retry(-1, "turn")
 
     def _while(self, pc: int, loop: Loop) -> str:
         if self._peel_first:

@@ -31,7 +31,7 @@ class Retry(Exception):
     """A carried register changed in a way that its cell does not allow."""
 
     reg: int
-    why: str  # 'array' (needs an array cell) | 'shape' (one whose extents change) | 'type'
+    why: str  # 'array' (needs an array cell) | 'shape' (one whose extents change) | 'type' | 'turn' (arrays change places)
     joined: tuple[str, str] | None = None  # a type that holds both
     value: Value | None = None  # what did not fit
 
@@ -55,6 +55,7 @@ class Loop:
     loose: set[int] = fresh(factory=set)  # array cells whose extents change from trip to trip
     extents: dict[int, tuple[ScalarReg | None, ...]] = fresh(factory=dict)  # theirs, where they change
     unsure: set[int] = fresh(factory=set)  # joined cells that a trip may leave as a Python scalar
+    turn: int = 1  # trips after which arrays that change places are where they were: so many are typed as one; 0: not so
     kept: set[int] = fresh(factory=set)  # carried arrays that some trip leaves as they were, or shares
 
 
