@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..templates import levels
-from ..templates.registry import BY_ID
+from ..templates.registry import BY_ID, BY_NAME, Kernel
 from ..vm.errors import InternalError
 from ..vm.lang.bytecode import Program
 from ..vm.lang.opcodes import Op
@@ -124,7 +124,7 @@ def _moved(job: Job, program: Program, extents: Extents, seed: int, move: int) -
         done = program.code[last] if last >= 0 else None
         last = index
         if done is not None and (done.op == Op.REDUCE_SUM_TENSOR or (
-                done.op == Op.CALL_KERNEL and BY_ID[done.args[1]].group in _INEXACT)):
+                done.op == Op.CALL_KERNEL and _is_inexact(BY_ID[done.args[1]]))):
             value = registers[done.args[0]]
             if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.base is None):
                 registers[done.args[0]] = _nudged(value, rng)
@@ -137,6 +137,12 @@ def _moved(job: Job, program: Program, extents: Extents, seed: int, move: int) -
             return run_program(program, samples.args, samples.read_capture, hook=move_result), samples.values
     except Exception:
         return None
+
+
+def _is_inexact(kernel: Kernel) -> bool:
+    """Whether a kernel's last bits are nobody's promise; methods and operators are what the NumPy function is."""
+    same = BY_NAME.get("np." + kernel.name.partition(".")[2]) if kernel.group in ("method", "operator") else None
+    return kernel.group in _INEXACT or (same is not None and same.group in _INEXACT)
 
 
 def _nudged(value: Any, rng: np.random.Generator) -> Any:
