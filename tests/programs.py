@@ -9,6 +9,7 @@ from __future__ import annotations
 import program_linear
 import program_other
 import program_stencils
+import program_styles
 from program_table import PROGRAMS, Program
 
-__all__ = ["PROGRAMS", "Program", "program_linear", "program_other", "program_stencils"]
+__all__ = ["PROGRAMS", "Program", "program_linear", "program_other", "program_stencils", "program_styles"]
