@@ -13,9 +13,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from .kernels import ROWS, UFUNC_METHODS
+from .records import record
 
 # First id of each group; a group's range ends where the next one starts.
 GROUPS: dict[int, str] = {
@@ -26,7 +27,8 @@ MATMUL = 0x8001
 _FIRST_BINARY, _FIRST_METHOD = 0x8140, 0x9000
 
 
-class Kernel(NamedTuple):
+@record(eq=True)
+class Kernel:
     """One row: id, name, parameter text (see `kernels.py`), group."""
 
     id: int
@@ -40,7 +42,8 @@ class Kernel(NamedTuple):
         return parse_params(self.params)
 
 
-class Parameter(NamedTuple):
+@record(eq=True)
+class Parameter:
     """One operand: its name, its default (`REQUIRED` if it has none), and how it collects arguments.
 
     collect: '' one argument, '*' all remaining positional ones as a tuple, 'one-or-tuple' (`shape*`).

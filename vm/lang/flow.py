@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from .bytecode import Instruction, Program
-from .opcodes import TABLE, Op
+from .opcodes import BY_CODE, TABLE, Op
 
 Report = Callable[[int, str, str, str], None]  # instruction, what, cause, cure
 DEAD = -1
@@ -204,7 +204,7 @@ class FlowCheck:
         return None
 
     def _loop_exit(self, index: int, op: int, args: tuple[int, ...]) -> None:
-        name = Op(op).name
+        name = BY_CODE[op].name
         loop = self._innermost_loop()
         if loop is None or loop.kind != "while":
             self.report(index, f"{name} is not inside a while loop",
@@ -217,7 +217,7 @@ class FlowCheck:
             loop.exits &= self.state
 
     def _leave(self, index: int, op: int, target: int) -> None:
-        name = Op(op).name
+        name = BY_CODE[op].name
         loop = self._innermost_loop()
         if loop is None:
             self.report(index, f"{name} outside a loop", "there is no loop to leave or to continue", "remove it")

@@ -26,7 +26,6 @@ Control flow:
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Any
 
 from ...templates.records import record
@@ -108,8 +107,7 @@ TABLE: tuple[Row, ...] = (
 
 BY_CODE: dict[int, Row] = {row.code: row for row in TABLE}
 BY_NAME: dict[str, Row] = {row.name: row for row in TABLE}
-_members: Any = {row.name: row.code for row in TABLE}
-Op: Any = _members and IntEnum("Op", _members)  # members follow from the table: there are no static names
+Op: Any = type("Op", (), {row.name: row.code for row in TABLE})  # numbers by name; they follow from the table
 
 COMPARE_OPS: tuple[str, ...] = ("==", "!=", "<", "<=", ">", ">=", "is", "is not", "in", "not in")
 BUILD_KINDS: tuple[str, ...] = ("tuple", "list", "slice", "dict")

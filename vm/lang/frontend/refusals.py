@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from ....templates.records import record
 
 
-class Refusal(NamedTuple):
+@record(eq=True)
+class Refusal:
     """One kind: what the message says unless the place says it better, and the cure."""
 
     what: str
