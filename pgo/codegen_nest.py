@@ -5,7 +5,8 @@ contiguous. Neighbouring axes melt into one where the strides allow it: proved b
 the function starts. The inner loop reads contiguous pointers, hoisted scalars or constant strides; where a stride is
 only known at run time, blocks of `PB_BLOCK` elements are staged through the stack, so that one loop body serves every
 layout. Inner reductions go block by block through the vector accumulators of pb_bundle.h; outer ones keep a block of
-accumulators on the stack. Indices are checked in a pass of their own before anything is stored, as NumPy does.
+accumulators on the stack. What a mask takes is appended block by block. Indices are checked in a pass of their own
+before anything is stored, as NumPy does.
 
 Functions are printed from parameters alone, so equal nests of a bundle share one function.
 """
@@ -163,6 +164,7 @@ class _Printer:
         self.outs = [self.access(f"o{k}", o.memory, o.ref) for k, o in enumerate(nest.outs)]
         self.accesses = [*self.inputs.values(), *self.gathers.values(), *self.outs]
         self.reductions = [k for k, o in enumerate(nest.outs) if o.reduce != "store"]
+        self.compressed = {k for k in self.reductions if nest.outs[k].reduce == "compress"}
         self.mask = nest.outs[self.reductions[0]].reduced if self.reductions else 0
         self.iotas = {i.axis for i in nest.inputs if i.kind == "iota"}
         self.is_scatter = any(o.indexes for o in nest.outs)
@@ -308,7 +310,7 @@ class _Printer:
     def choose_inner(self, axes: list[int]) -> int:
         if not axes:
             return -1
-        if self.is_scatter or len(axes) == 1:
+        if self.is_scatter or self.compressed or len(axes) == 1:  # both keep the program's order
             return axes[-1]
 
         def score(a: int) -> float:
@@ -485,7 +487,9 @@ class _Printer:
         for k in self.reductions:
             out = self.nest.outs[k]
             dtype = self.nest.slot_dtype(out.slot)
-            if self.is_inner_reduced:
+            if k in self.compressed:
+                self.out(f"char *s{k} = {self.outs[k].name};")
+            elif self.is_inner_reduced:
                 self.out(f"pb_fold_{out.reduce}_{dtype} s{k};")
                 self.out(f"pb_fold_{out.reduce}_begin_{dtype}(&s{k});")
             else:
@@ -498,6 +502,8 @@ class _Printer:
 
     def after_reduction(self) -> None:
         for k in self.reductions:
+            if k in self.compressed:
+                continue
             out, access = self.nest.outs[k], self.outs[k]
             dtype = self.nest.slot_dtype(out.slot)
             result = "i64" if out.reduce in _ARG else dtype
@@ -547,10 +553,14 @@ class _Printer:
             n = f"n{self.tag[self.inner]}"
             self.out(f"const int64_t m = {n if small else f'{n} - j < PB_BLOCK ? {n} - j : PB_BLOCK'};")
             first = "j + "
-        self.direct: dict[int, str] = {}
+        self.direct: dict[tuple[int, str], str] = {}
         for access in [*inputs, *(self.outs[k] for k in stores)]:
             self.print_inner_pointer(access, first, access in flex_in, access in flex_out)
-        buffered = self.reduction_buffers(slots)
+        buffered = self.reduction_buffers(slots, stores)
+        early = [k for k in self.reductions if k not in self.compressed and self.is_inner_reduced
+                 and self.direct[k, "value"] not in buffered.values()]
+        for k in early:  # a store may overwrite in place what they read
+            self.print_fold(k)
         if stores or buffered or (self.reductions and not self.is_inner_reduced):
             self.print_inner_loop(slots, stores, flex_out, first, buffered)
         for access in flex_out:
@@ -560,14 +570,20 @@ class _Printer:
                      f"for (int64_t l = 0; l < m; l++) {target} = {access.name}_t[l];")
         if self.reductions and self.is_inner_reduced:
             for k in self.reductions:
-                out = self.nest.outs[k]
-                dtype = self.nest.slot_dtype(out.slot)
-                at = ""
-                if out.reduce in _ARG:
-                    at = ", j"
-                self.out(f"pb_fold_{out.reduce}_block_{dtype}(&s{k}, {self.direct.get(k, f't{k}')}, m{at});")
+                if k not in early:
+                    self.print_fold(k)
         if in_blocks and not (self.reductions and not self.is_inner_reduced):
             self.out("}")
+
+    def print_fold(self, k: int) -> None:
+        """Take a block of values into an inner reduction."""
+        out, value = self.nest.outs[k], self.direct[k, "value"]
+        if k in self.compressed:
+            item = self.outs[k].item_bytes
+            self.out(f"s{k} += {item} * pb_compress_raw({item}, s{k}, {self.direct[k, 'mask']}, (const char *){value}, m);")
+            return
+        at = ", j" if out.reduce in _ARG else ""
+        self.out(f"pb_fold_{out.reduce}_block_{self.nest.slot_dtype(out.slot)}(&s{k}, {value}, m{at});")
 
     def print_inner_pointer(self, access: Access, first: str, is_flex_in: bool, is_flex_out: bool) -> None:
         kind, name, here = self.inner_kind(access), access.name, self.pointer[access.name]
@@ -590,32 +606,34 @@ class _Printer:
             test = f"{stride.text()} == {access.item_bytes}"
             self.out(f"{ctype} *const {name}_p = {test} ? ({ctype} *){name}_b : {name}_t;")
 
-    def reduction_buffers(self, slots: list[int]) -> list[int]:
-        """Reductions whose values pass through a stack block `t<k>`; others read an input in place (self.direct)."""
-        buffered: list[int] = []
+    def reduction_buffers(self, slots: list[int], stores: list[int]) -> dict[tuple[int, str], str]:
+        """Stack blocks (slot, memory dtype) -> name that the values of inner reductions pass through; where an input serves in
+        place there is none. Sets `direct`: the C text of a reduction's values, and of a compression's mask."""
+        made: dict[tuple[int, str], str] = {}
         if not self.is_inner_reduced:
-            return buffered
+            return made
+        written = {self.outs[k].base for k in stores}
         for k in self.reductions:
             out = self.nest.outs[k]
-            slot = out.slot
-            dtype = self.nest.slot_dtype(slot)
-            access = self.inputs.get(slot)
-            is_there = slot in slots and access is not None and access.memory == dtype
-            if is_there and access is not None and self.inner_kind(access) in ("unit", "flex"):
-                self.direct[k] = f"(const {C_TYPES[dtype]} *){access.name}_p"
-                continue
-            twin = next((b for b in buffered if self.nest.outs[b].slot == slot), None)
-            if twin is not None:
-                self.direct[k] = f"t{twin}"
-                continue
-            self.out(f"{C_TYPES[dtype]} t{k}[PB_BLOCK] __attribute__((aligned(64)));")
-            buffered.append(k)
-        return buffered
+            wanted = [("value", out.slot, out.memory if k in self.compressed else self.nest.slot_dtype(out.slot))]
+            if k in self.compressed:
+                wanted.append(("mask", out.mask, "bool"))
+            for what, slot, memory in wanted:
+                access = self.inputs.get(slot)
+                serves = access is not None and access.memory == memory and self.inner_kind(access) in ("unit", "flex")
+                if serves and access is not None and slot in slots and not (k in self.compressed and access.base in written):
+                    self.direct[k, what] = f"(const pb_{memory} *){access.name}_p"
+                    continue
+                if (slot, memory) not in made:
+                    name = made[slot, memory] = f"t{len(made)}"
+                    self.out(f"pb_{memory} {name}[PB_BLOCK] __attribute__((aligned(64)));")
+                self.direct[k, what] = made[slot, memory]
+        return made
 
     def print_inner_loop(self, slots: list[int], stores: list[int], flex_out: list[Access], first: str,
-                         buffered: list[int]) -> None:
+                         buffered: dict[tuple[int, str], str]) -> None:
         nest = self.nest
-        needed = self.slots_needed([*(nest.outs[k].slot for k in [*stores, *buffered]),
+        needed = self.slots_needed([*(nest.outs[k].slot for k in stores), *(slot for slot, _ in buffered),
                                     *(nest.outs[k].mask for k in stores if nest.outs[k].mask >= 0),
                                     *(s for k in stores for s, _, _ in nest.outs[k].indexes),
                                     *(nest.outs[k].slot for k in self.reductions if not self.is_inner_reduced)])
@@ -625,8 +643,8 @@ class _Printer:
         for slot in slots:
             if slot in needed:
                 self.out(f"const {C_TYPES[nest.slot_dtype(slot)]} v{slot} = {self.inner_value(slot, first)};")
-        for k in buffered:
-            self.out(f"t{k}[l] = v{nest.outs[k].slot};")
+        for (slot, memory), name in buffered.items():
+            self.out(f"{name}[l] = {store(nest.slot_dtype(slot), memory, f'v{slot}')};")
         if not self.is_inner_reduced:
             for k in self.reductions:
                 self.accumulate(k)

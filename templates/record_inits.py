@@ -213,7 +213,51 @@ def init17(self, a, b, c, d, e, f, g, h, i, j, k, m, n, p, q, r, s):
     self.s = s
 
 
+def init18(self, a, b, c, d, e, f, g, h, i, j, k, m, n, p, q, r, s, t):
+    self.a = a
+    self.b = b
+    self.c = c
+    self.d = d
+    self.e = e
+    self.f = f
+    self.g = g
+    self.h = h
+    self.i = i
+    self.j = j
+    self.k = k
+    self.m = m
+    self.n = n
+    self.p = p
+    self.q = q
+    self.r = r
+    self.s = s
+    self.t = t
+
+
+def init19(self, a, b, c, d, e, f, g, h, i, j, k, m, n, p, q, r, s, t, u):
+    self.a = a
+    self.b = b
+    self.c = c
+    self.d = d
+    self.e = e
+    self.f = f
+    self.g = g
+    self.h = h
+    self.i = i
+    self.j = j
+    self.k = k
+    self.m = m
+    self.n = n
+    self.p = p
+    self.q = q
+    self.r = r
+    self.s = s
+    self.t = t
+    self.u = u
+
+
 INITS = (
     init0, init1, init2, init3, init4, init5, init6, init7, init8,
     init9, init10, init11, init12, init13, init14, init15, init16, init17,
+    init18, init19,
 )

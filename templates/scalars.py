@@ -64,5 +64,6 @@ BY_NAME: dict[str, ScalarOp] = {op.name: op for op in OPS}
 GUARDED: tuple[str, ...] = ("pow", "sin", "cos", "tan")
 
 # Reductions of a nest's output, in descriptor order. `argmax`/`argmin` yield i64 indices along one reduced axis
-# (the first NaN wins, then the first extremum), `any`/`all` take and yield bool.
-REDUCTIONS: tuple[str, ...] = ("store", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
+# (the first NaN wins, then the first extremum), `any`/`all` take and yield bool. `compress` appends the points where the
+# output's mask holds, in C order.
+REDUCTIONS: tuple[str, ...] = ("store", "sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "compress")

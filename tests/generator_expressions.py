@@ -25,6 +25,11 @@ _SHOWS_SIGNS = re.compile(r"/|%|\*\*|divide|reciprocal|copysign|signbit|arctan2|
 _compiled: dict[str, CodeType] = {}
 
 
+# what a mask takes: sizes that depend on values
+TAKEN = ("{1}[{0}]", "{1}[{0}]", "{1}[~{0}]", "np.nonzero({0})[0]", "np.flatnonzero({0})", "{1}[np.nonzero({0})]", 
+         "np.extract({0}, {1})", "np.where({0})[-1]", "{1}[{0}].sum()", "({1}[{0}] * 2)[::-1]")
+
+
 class Dropped(Exception):
     """A draw that does not fit the values at hand."""
 
@@ -416,8 +421,8 @@ class Expressions:
     def _array(self, depth: int) -> Node:
         if depth <= 0:
             return self.variable(is_array)
-        kinds = ("unary", "binary", "reduce", "move", "product", "compare", "where", "join", "gather", "leaf")
-        kind = self.rnd.choices(kinds, (5, 9, 4, 5, 3, 1.5, 1.5, 1, 1, 1.5))[0]
+        kinds = ("unary", "binary", "reduce", "move", "product", "compare", "where", "join", "gather", "leaf", "taken")
+        kind = self.rnd.choices(kinds, (5, 9, 4, 5, 3, 1.5, 1.5, 1, 1, 1.5, 1))[0]
         if kind == "leaf":
             return self.variable(is_array)
         first = self.array(depth - 1)
@@ -444,6 +449,11 @@ class Expressions:
             return self.pick(BINARY_INT if ints and self.rnd.random() < 0.4 else BINARY, first, second)
         if kind == "product" and 0 in (np.ndim(first.value), np.ndim(second.value)):
             raise Dropped  # NumPy's own answer (nan or 0 for 0 * inf) depends on its BLAS
+        if kind == "taken":
+            mask = self.pick(COMPARE, first, self.scalar(0))
+            if mask.grade > EQUAL or not is_array(mask.value):
+                raise Dropped  # how many there are depends on it
+            return self.apply(self.rnd.choice(TAKEN), EXACT, mask, first if self.rnd.random() < 0.4 else second)
         if kind == "where":
             mask = self.pick(COMPARE, first, second if self.rnd.random() < 0.5 else self.scalar(0))
             return self.apply("np.where({0}, {1}, {2})", EXACT, mask, first, second)

@@ -279,6 +279,9 @@ class Generator(Statements):
         else:
             index = self.ex.variable(lambda v: is_array(v) and is_int(v) and v.ndim == 1).text
         value = self.ex.scalar()
+        if self.rnd.random() < 0.4:  # an element for each place
+            other = self.ex.variable(lambda v: is_array(v) and not is_bool(v))
+            value = Node(f"{other.text}[{index}]", None, other.grade)
         operator = self.rnd.choice(("=", "=", "+=", "*="))
         line = f"{target.text}[{index}] {operator} {value.text}"
         return self._run([line], max(value.grade, target.grade), {target.text})

@@ -7,7 +7,18 @@ from plan_build import COMPUTE, Builder
 
 from prebake.vm.plan.extents import Expr, const
 from prebake.vm.plan.steps import ITEM_BYTES as ITEM
-from prebake.vm.plan.steps import Nest, NestInput, NestOp, NestOut, Result, View, contiguous_strides
+from prebake.vm.plan.steps import (
+    Literal,
+    LoadStep,
+    Nest,
+    NestInput,
+    NestOp,
+    NestOut,
+    Result,
+    ScalarReg,
+    View,
+    contiguous_strides,
+)
 
 ARITHMETIC = {
     "f32": ("add", "sub", "mul", "maximum", "minimum", "neg", "abs", "square"),
@@ -18,6 +29,7 @@ ARITHMETIC = {
 }
 UNARY = {"neg", "abs", "square", "not"}
 COMPARE = ("lt", "ge", "eq")
+NARROW = {"i32": "i8", "f32": "f16"}  # memory that is not native
 REDUCE = {"f32": ("sum", "max", "min", "argmax", "argmin"), "f64": ("sum", "prod", "max", "min", "argmax"),
           "i64": ("sum", "prod", "max", "argmin"), "i32": ("sum", "max", "min"), "bool": ("any", "all")}
 
@@ -54,7 +66,20 @@ def random_nest(seed: int) -> tuple[Builder, tuple[str, ...]]:
         else:
             out = _store(b, rng, axes, slot, dtypes[slot])
         outs.append(out)
-    b.steps.append(Nest(axes, inputs, ops, outs))
+    holds = [slot for slot, dtype in enumerate(dtypes) if dtype == "bool"]
+    taken: list[tuple[NestOut, View]] = []
+    if ndim and holds and rng.random() < 0.6:
+        mask = int(rng.choice(holds))
+        ops.append(NestOp("cast", "i64", "bool", (mask,)))
+        cell = b.temp((), "i64")
+        everywhere = View(cell.buffer, "i64", axes, (const(0),) * ndim, const(0))
+        outs.append(NestOut(len(dtypes), "sum", everywhere, (1 << ndim) - 1))
+        for _ in range(int(rng.integers(1, 4))):
+            slot = int(rng.integers(0, len(dtypes)))
+            taken.append(_compression(b, rng, axes, slot, dtypes[slot], mask))
+    b.steps.append(Nest(axes, inputs, ops, [*outs, *(out for out, _ in taken)]))
+    for _, whole in taken:
+        _show_taken(b, whole, outs[-1])
     return b, tuple(f"a.shape[{d}]" for d in range(ndim) if d not in fixed)
 
 
@@ -122,3 +147,30 @@ def _reduction(b: Builder, rng: np.random.Generator, axes: tuple[Expr, ...], slo
     for position, d in enumerate(kept):
         strides[d] = own.strides[position]
     return NestOut(slot, reduce, View(own.buffer, to, axes, tuple(strides), const(0)), mask)
+
+
+def _compression(b: Builder, rng: np.random.Generator, axes: tuple[Expr, ...], slot: int, dtype: str,
+                 mask: int) -> tuple[NestOut, View]:
+    """What a mask takes, in memory that has room for everything."""
+    total = const(1)
+    for extent in axes:
+        total = total * extent
+    to = NARROW.get(dtype, dtype) if rng.random() < 0.3 else dtype
+    own = b.temp((total,), to)
+    everywhere = View(own.buffer, to, axes, (const(0),) * len(axes), const(0))
+    return NestOut(slot, "compress", everywhere, (1 << len(axes)) - 1, mask), own
+
+
+def _show_taken(b: Builder, whole: View, count: NestOut) -> None:
+    """A result for a compression: what was taken, and zeros behind it, where anything may stand."""
+    taken = ScalarReg("i64", "taken")
+    b.steps.append(LoadStep(taken, View(count.view.buffer, "i64", (), (), const(0))))
+    native = COMPUTE[whole.dtype]
+    zero: bool | int | float = False if native == "bool" else 0 if native[0] == "i" else 0.0
+    shown = b.temp(whole.shape, whole.dtype)
+    shown.buffer.kind = "out"
+    b.results.append(Result("new", view=shown))
+    inputs = [NestInput("view", native, view=whole), NestInput("iota", "i64", axis=0), NestInput("scalar", "i64", operand=taken),
+              NestInput("scalar", native, operand=Literal(zero, native))]
+    ops = [NestOp("lt", "bool", "i64", (1, 2)), NestOp("select", native, native, (4, 0, 3))]
+    b.steps.append(Nest(whole.shape, inputs, ops, [NestOut(5, "store", shown)]))

@@ -7,6 +7,7 @@ and what a nest or product writes overlaps what it reads only element for elemen
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -152,7 +153,12 @@ def run_nest(axes: tuple[int, ...], inputs: Sequence[tuple[str, str, Any]], ops:
             at = window.addresses(displaced(indexes, out.position))
             value = slots[out.slot]
             reduced = tuple(a for a in range(len(axes)) if out.reduced >> a & 1)
-            if out.reduce != "store":
+            if out.reduce == "compress":
+                if len(reduced) != len(axes):
+                    raise Violation("a compression over some of the axes")
+                item = np.dtype(MEMORY[window.dtype]).itemsize
+                at = Window(window.data, window.offset, (math.prod(axes),), (item,), window.dtype).addresses()
+            elif out.reduce != "store":
                 if any(window.strides[a] for a in reduced):
                     raise Violation("a reduced axis has a stride")
                 shape = tuple(1 if a in reduced else n for a, n in enumerate(axes))
@@ -162,7 +168,7 @@ def run_nest(axes: tuple[int, ...], inputs: Sequence[tuple[str, str, Any]], ops:
                 else:
                     value = REDUCE[out.reduce](value, axis=reduced, keepdims=True,
                                                **({"initial": IDENTITY[out.reduce]} if value.size == 0 else {}))
-            if out.mask >= 0:
+            if out.mask >= 0 and out.reduce != "compress":
                 at, value = at[slots[out.mask]], value[slots[out.mask]]
             for data, other in accesses:
                 if np.shares_memory(data, window.data) and _overlaps(at, other) and (
@@ -172,6 +178,9 @@ def run_nest(axes: tuple[int, ...], inputs: Sequence[tuple[str, str, Any]], ops:
                 if np.shares_memory(data, window.data) and _overlaps(at, other):
                     raise Violation("two outputs overlap")
             written.append((window.data, at))
+            if out.reduce == "compress":  # there is room for every point
+                value = value[slots[out.mask]]
+                at = at[:value.size]
             pending.append((window, at, value))
         for window, at, value in pending:
             write(window.data, at, window.dtype, value)

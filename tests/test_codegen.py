@@ -88,7 +88,7 @@ def fuzz_nests(first: int, last: int) -> None:
     runs = drivers({name: lower_plan(b.plan()) for name, (b, _) in built.items()})
     rng = np.random.default_rng(first)
     for name, (b, axes) in built.items():
-        reduces = {o.reduce for step in b.steps for o in step.outs}  # type: ignore[union-attr]
+        reduces = {o.reduce for step in b.steps if isinstance(step, Nest) for o in step.outs}
         least = 1 if reduces & {"max", "min", "argmax", "argmin"} else 0
         for trial in range(6):
             sizes = {s: int(rng.choice([least, 1, 2, 3, 7, 40])) for s in axes}
@@ -268,6 +268,23 @@ def test_reductions_over_different_axes_share_a_nest_with_an_in_place_store() ->
             NestOut(0, "max", View(columns.buffer, "f32", x.shape, (const(0), columns.strides[0]), const(0)), 1)]
     b.steps.append(Nest(x.shape, [NestInput("view", "f32", view=x)], [NestOp("neg", "f32", "f32", (0,))], outs))
     check(b, x_0=5, x_1=6)
+
+
+def test_what_is_reduced_or_taken_is_read_before_it_is_overwritten_in_place() -> None:
+    b = Builder()
+    x = b.arg("x", [None], "f64", writable=True)
+    total, taken = b.temp((), "f64"), b.temp(x.shape, "f64")
+    for v in (total, taken):
+        v.buffer.kind = "out"
+        b.results.append(Result("new", view=v))
+    b.nest(x.shape, [(Literal(0.0, "f64"), "f64")], [], taken)
+    everywhere = [View(v.buffer, "f64", x.shape, (const(0),), const(0)) for v in (total, taken)]
+    inputs = [NestInput("view", "f64", view=x), NestInput("scalar", "f64", operand=Literal(5.0, "f64"))]
+    ops = [NestOp("add", "f64", "f64", (0, 1)), NestOp("ge", "bool", "f64", (0, 0))]  # all are taken
+    b.steps.append(Nest(x.shape, inputs, ops, [
+        NestOut(2, "store", x), NestOut(0, "sum", everywhere[0], 1), NestOut(0, "compress", everywhere[1], 1, 3)]))
+    check(b, x_0=7)
+    check(b, x_0=600)
 
 
 # --- whole plans -----------------------------------------------------------------------------------------------------

@@ -25,6 +25,20 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
         "    return s, y[y > 1]", [Y]),
     "mask sum in blocks": ("s = y[np.arange(y.shape[0]) % 2 == 0].sum(axis=0, keepdims=True)\n    return s ** 2",
                            [np.asfortranarray(M)]),
+    "mask, what another array has there": ("y[y < 2] = z[z > 3]\n    return y", [np.arange(5.0), np.arange(2.0, 6.0)]),
+    "mask, too few elements": ("y[y < 2] = z[z > 3]\n    return y", [np.arange(9.0), np.arange(2.0, 8.0)]),
+    "mask, one element for all": ("y[y < 2] = z[z > 3]\n    return y", [Y.copy(), np.array([1.0, 5.0])]),
+    "mask of rows": ("y[z] = y[z][::-1]\n    return y, y[~z]", [M.copy(), BOOL]),
+    "mask of a turned array": ("y[y > 1] = -y.T[y.T > 1]\n    return y", [M.copy()]),
+    "mask, small types": ("return y[y > 2], z[y > 2], np.nonzero(z), y[~(y > 2)].sum()", [np.arange(9, dtype=np.int8), Y > 0]),
+    "arrays that shrink together": (
+        "for i in range(4):\n        stays = y * z > i\n        y = y[stays]\n        z = z[stays] + 1\n    return y, z",
+        [np.arange(9.0), np.arange(9.0) - 2]),
+    "arrays that shrink apart": (
+        "for i in range(4):\n        y = y[y > i]\n        if i > 1:\n            z = z[1:]\n    return y, z",
+        [np.arange(9.0), np.arange(9)]),
+    "one array shrinks, its like does not": (
+        "for i in range(3):\n        y = y[y > i]\n    return y, z[:y.shape[0]]", [Y, np.arange(9)]),
     # einsum broadcasts extents of 1 between operands, never inside one; matmul and tensordot do not
     "einsum inner 1": ("return np.einsum('ij,jk->ik', y, z)", [np.ones((10, 1)), np.ones((2, 5))]),
     "einsum inner 1 on the right": ("return np.einsum('ij,jk->ik', y, z)", [np.ones((3, 4)), np.ones((1, 5))]),

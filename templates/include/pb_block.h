@@ -8,6 +8,7 @@
  */
 #ifndef PB_BLOCK_H
 #define PB_BLOCK_H
+#include "pb_compress.h"
 #include "pb_scalar.h"
 
 #ifdef __clang__
@@ -168,6 +169,23 @@ static void pb_splat(char *dst, const char *value, int32_t bytes, int64_t n) {
                 if (mask[i]) memcpy(base + offsets[i], src + i * BYTES, BYTES);                                         \
     }
 PB_RAW(1, pb_u8) PB_RAW(2, pb_u16) PB_RAW(4, pb_u32) PB_RAW(8, uint64_t)
+
+/* dst[i] = src[i] where the mask holds; every element is written. */
+#define PB_BLEND(BYTES, T)                                                                                              \
+    static void pb_blend_##BYTES(char *dst_, const pb_bool *mask, const char *src_, int64_t n) {                        \
+        T *dst = (T *)dst_;                                                                                             \
+        const T *src = (const T *)src_;                                                                                 \
+        PB_VECTOR for (int64_t i = 0; i < n; i++) dst[i] = mask[i] ? src[i] : dst[i];                                   \
+    }
+PB_BLEND(1, pb_u8) PB_BLEND(4, pb_u32) PB_BLEND(8, uint64_t)
+
+static void pb_blend_raw(int32_t bytes, char *dst, const pb_bool *mask, const char *src, int64_t n) {
+    switch (bytes) {
+    case 1: pb_blend_1(dst, mask, src, n); break;
+    case 4: pb_blend_4(dst, mask, src, n); break;
+    default: pb_blend_8(dst, mask, src, n);
+    }
+}
 
 static void pb_gather_raw(int32_t bytes, char *dst, const char *base, const int64_t *offsets, int64_t n) {
     switch (bytes) {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pb_abi.h"
+#include "pb_compress.h"
 #include "pb_scalar.h"
 
 #define PB_BLOCK 256 /* elements that are staged at a time (pgo/codegen_nest.py BLOCK) */

@@ -7,6 +7,8 @@
  * contiguous over the tile serve in place, and the last operation writes straight into a contiguous output; views that
  * do not move within the tile are scalars; the rest is copied to or from scratch.
  *
+ * `compress` outputs append the tile's elements under their mask; such nests, like scatters, keep the program's order.
+ *
  * Reductions: a tile is reduced axis by axis; when the tile holds the reduced axes whole, the result is stored at once, else
  * it is folded into an accumulator over the kept axes inside the outermost reduced one (spaces with more than
  * PB_ACCUMULATORS of them are cut into pieces), which is stored when that axis ends. All reducing outputs of a nest
@@ -128,11 +130,13 @@ static int pb_nest_box(pb_nest *z) {
             }
             if (pb_run_op(z, z->op + k, n, tile_n, t)) { status = 1; goto done; }
             if (slot->splat && (fresh || !slot->fixed)) pb_splat(slot->v, slot->p, pb_native_bytes[slot->dtype], n);
+            if (h->n_in + k == h->mask && !slot->fixed && !memchr(slot->p, 1, slot->scalar ? 1 : (size_t)n)) goto next;
         }
         for (int32_t k = 0; k < h->n_out; k++)
             if (pb_run_out(z, z->out + k, &g, n, tile_n, t, pos[t], acc->at)) { status = 1; goto done; }
         fresh = 0;
 
+    next:;
         int32_t j = t;
         int64_t step = chunk;
         for (;;) {
@@ -222,7 +226,7 @@ static void pb_store_identities(const pb_nest *z, const int32_t *axes) {
         const int32_t *w = z->out[k].w;
         int64_t n[z->h->n_axes + 1], s[z->h->n_axes + 1], total = 1;
         int32_t d = 0;
-        if (w[0] == PB_R_store || w[0] == PB_R_argmax || w[0] == PB_R_argmin) continue;
+        if (w[0] == PB_R_store || w[0] == PB_R_compress || w[0] == PB_R_argmax || w[0] == PB_R_argmin) continue;
         for (int32_t j = 0; j < z->h->n_axes; j++)
             if (!(z->h->reduced >> j & 1)) n[d] = r[axes[j]].i, s[d] = r[w[10 + j]].i, total *= n[d++];
         for (int64_t i = 0; i < total; i++) {
@@ -289,7 +293,7 @@ static int pb_nest_run(pb_frame *frame, const int32_t *words) {
         }
     }
     for (int32_t k = 0; k < h->n_out; k++) {
-        out[k].w = w;
+        out[k].w = w, out[k].index = 0;
         out[k].x = pb_read_operand(&z, &used, w + 10, live, w[4], w[5], w[3]);
         if (w[0] != PB_R_store) {
             out[k].x->own_tile = 0;

@@ -168,10 +168,19 @@ static void pb_bind_outs(pb_nest *z, pb_pool *pool, pb_groups *g, int32_t t, int
         const int32_t *w = out->w;
         pb_slot *slot = out->slot = z->slots + w[1];
         out->mask = NULL;
-        if (w[0] != PB_R_store) {
+        if (w[0] == PB_R_compress) {
+            out->act = PB_OUT_COMPRESS;
+            slot->splat |= slot->scalar;
+            out->mask = z->slots + w[6], out->mask->splat |= out->mask->scalar;
+            out->raw = pb_memory_native[out->x->memory] ? NULL : pb_take(pool, n * 8);
+        } else if (w[0] != PB_R_store) {
             out->act = PB_OUT_REDUCE;
             slot->splat |= slot->scalar;
             if (!g->complete) out->acc = pb_take(pool, (n_acc + 1) * 8);
+        } else if (w[6] >= 0 && w[9] == 0 && pb_memory_native[out->x->memory] && (out->x->form == PB_FORM_FLAT || n == 1)) {
+            out->act = PB_OUT_BLEND;
+            slot->splat |= slot->scalar;
+            out->mask = z->slots + w[6], out->mask->splat |= out->mask->scalar;
         } else if (w[6] >= 0 || w[9] > 0) {
             out->act = PB_OUT_INDEXED;
             slot->splat |= slot->scalar;

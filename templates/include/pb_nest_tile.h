@@ -70,6 +70,12 @@ static int pb_run_out(const pb_nest *z, pb_out *out, pb_groups *g, int64_t n, in
     case PB_OUT_DIRECT: break;
     case PB_OUT_SPLAT: pb_splat(pb_here(out->x), out->slot->p, item, n); break;
     case PB_OUT_STORE: pb_walk(store, 1, pb_here(out->x), out->slot->v, item, z->d - t, tile_n, out->x->s + t); break;
+    case PB_OUT_BLEND: pb_blend_raw(item, pb_here(out->x), (const pb_bool *)out->mask->v, out->slot->v, n); break;
+    case PB_OUT_COMPRESS:
+        if (out->raw) store(out->raw, out->slot->v, 1, 0, n, out->x->item);
+        out->index += pb_compress_raw(out->x->item, pb_here(out->x) + out->index * out->x->item, (const pb_bool *)out->mask->v,
+                                      out->raw ? out->raw : out->slot->v, n);
+        break;
     case PB_OUT_INDEXED: {
         if (w[9] && !pb_displace(z, w + 10 + z->h->n_axes, w[9], out->offsets, out->places, n))
             return pb_trap(z->frame, PB_TRAP_INDEX, w[8]);

@@ -17,7 +17,7 @@
 
 enum { PB_IN_VIEW = 0, PB_IN_SCALAR = 1, PB_IN_IOTA = 2 };
 enum {
-    PB_NEST_KEEP_ORDER = 1, /* scatter: the last of equal indexes wins, in the program's order */
+    PB_NEST_KEEP_ORDER = 1, /* scatter: the last of equal indexes wins, in the program's order; compress appends in it */
     PB_NEST_STREAM = 2,     /* at most one operation, native views, nothing reduced or indexed */
     PB_NEST_GATHER = 4
 };
@@ -35,6 +35,7 @@ typedef struct {
     int32_t scratch_item;
     int32_t block;
     int32_t flags;
+    int32_t mask;       /* slot under which alone anything is stored: tiles where it is false end early; else -1 */
     int32_t arg_axis;   /* axis of argmax and argmin, else -1 */
     uint32_t reduced;   /* mask of the axes that reducing outputs reduce */
 } pb_nest_head;
@@ -85,10 +86,10 @@ typedef struct {
     pb_operand *x;
     pb_slot *slot, *mask;
     uint8_t act;
-    int64_t *offsets, *places, index;
+    int64_t *offsets, *places, index; /* index: of the extremum so far; elements that were compressed so far */
     char *raw, *acc;
 } pb_out;
-enum { PB_OUT_DIRECT, PB_OUT_STORE, PB_OUT_SPLAT, PB_OUT_INDEXED, PB_OUT_REDUCE };
+enum { PB_OUT_DIRECT, PB_OUT_STORE, PB_OUT_SPLAT, PB_OUT_INDEXED, PB_OUT_REDUCE, PB_OUT_BLEND, PB_OUT_COMPRESS };
 
 typedef struct {
     pb_frame *frame;

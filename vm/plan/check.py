@@ -125,6 +125,8 @@ class _Checker:
                 yield f"output {i}: {out.reduce} over mask {out.reduced}"
             if any(out.reduced >> axis & 1 and stride.value != 0 for axis, stride in enumerate(out.view.strides)):
                 yield f"output {i} steps along a reduced axis"
+            if out.reduce == "compress" and (out.mask < 0 or out.indexes or out.reduced != (1 << len(nest.axes)) - 1):
+                yield f"output {i} compresses without a mask, or over some of the axes"
             if out.mask >= 0 and nest.slot_dtype(out.mask) != "bool":
                 yield f"output {i} has a mask of {nest.slot_dtype(out.mask)}"
 

@@ -133,7 +133,7 @@ class _Fuser:
         elif not self.chain:
             return False
         if out.reduce != "store":
-            return graph.n_ops == 0 and self._forward_reduction(source, at, view, way)
+            return graph.n_ops == 0 and out.reduce != "compress" and self._forward_reduction(source, at, view, way)
         if out.indexes or way.mask is not None or out.view.dtype != view.dtype or not _loads_back(way, node):
             return False
         axes = match_axes(out.view, producer.axes, view, graph.axes)
@@ -287,10 +287,10 @@ class _Fuser:
             return  # a scalar may be made between the two
         ready = -1  # the last step that makes something which the reduction reads
         for view in views:
-            if view.buffer in region.writes:
-                if view.buffer not in self.made:
-                    return
+            if view.buffer in self.made:
                 ready = max(ready, self.made[view.buffer][0])
+            else:
+                ready = max((p for p in region.writes.get(view.buffer, ()) if ready < p < at), default=ready)
         keys = {key for key, node in graph.inputs.items() if node.item.view is not None}
         for source in list(self.graphs)[-2:-2 - _MAX_LOOK_BACK:-1]:
             if source < ready:
@@ -328,7 +328,7 @@ class _Fuser:
                     graph.replace_input(key, way.node.real())
                     region.reads[way.out.view.buffer].discard(at)
             other.take(graph)
-            other.outs = other.outs + graph.outs
+            other.outs = [way for way in other.outs if not self._is_unread(way.out.view.buffer, stored)] + graph.outs
             other.reduces = True
             self.gone.add(at)
             del self.graphs[at]
@@ -336,6 +336,14 @@ class _Fuser:
             self._note_made(other, source)
             self.counts["reduce_epilogue"] += 1
             return
+
+    def _is_unread(self, buffer: Buffer, stored: dict[Buffer, Way]) -> bool:
+        """Whether nobody reads a temporary any more that one of `stored` wrote; it is forgotten then."""
+        if buffer not in stored or self.here.reads.get(buffer) or not self.usage.is_local(buffer, self.here):
+            return False
+        self.here.drop(buffer)
+        self.made.pop(buffer, None)
+        return True
 
     def _forward_reduction(self, source: int, at: int, view: View, way: Way) -> bool:
         """A reduction whose output is only copied reduces into the copy's destination."""

@@ -166,10 +166,11 @@ class Loops(Cells):
         array_cells: set[int] = set()
         joined: dict[int, tuple[str, str]] = {}
         loose: set[int] = set()
+        apart: set[int] = set()
         peel, turn = False, 1
-        for _ in range(2 + 3 * len(carried)):
+        for _ in range(2 + 4 * len(carried)):
             saved = self._save()
-            loop = Loop(False, exit_pc, carried, array_cells=array_cells, joined=joined, loose=loose,
+            loop = Loop(False, exit_pc, carried, array_cells=array_cells, joined=joined, loose=loose, apart=apart,
                         live=self.live[pc + 1] | self.live[exit_pc], turn=turn)
             loop.runtime_ifs = 0
             try:
@@ -184,6 +185,8 @@ class Loops(Cells):
                     array_cells.add(retry.reg)
                 elif retry.why == "shape" and retry.reg not in loose:
                     loose.add(retry.reg)
+                elif retry.why == "apart" and retry.reg not in apart:
+                    apart.add(retry.reg)
                 elif (retry.why == "type" and retry.joined is not None and not peel
                       and joined.get(retry.reg) != retry.joined):
                     joined[retry.reg] = retry.joined
@@ -398,11 +401,11 @@ class Loops(Cells):
                 self.regs[reg] = loop.cells[reg] = cell
                 loop.entry[reg] = value
             elif isinstance(value, Arr) and reg in loop.array_cells:
-                array, extents = self._array_cell(value, reg in loop.loose)
+                array, extents = self._array_cell(value, loop, reg)
                 self._copy_into(array, value, self._is_shared(value.view.buffer, reg, at_entry, loop.live))
                 if any(extents):
                     loop.extents[reg] = extents
-                    pairs += [(e, n) for e, n in zip(extents, value.shape, strict=True) if e is not None]
+                    _add_extents(pairs, extents, value.shape)
                     array = _with_extents(array, extents)
                 self.regs[reg] = loop.cells[reg] = array
             elif isinstance(value, Cplx) and isinstance(value.re, Num):
@@ -411,13 +414,13 @@ class Loops(Cells):
                           for c, p in zip(parts, (value.re, value.im), strict=True)]
                 self.regs[reg] = loop.cells[reg] = Cplx(parts[0], parts[1], value.dtype, value.python)
             elif isinstance(value, Cplx) and reg in loop.array_cells:
-                array, extents = self._array_cell(value.re, reg in loop.loose)
+                array, extents = self._array_cell(value.re, loop, reg)
                 arrays = [array, self.new_temp(value.im.shape, value.im.dtype)]
                 for array, part in zip(arrays, (value.re, value.im), strict=True):
                     self._copy_into(array, part, self._is_shared(part.view.buffer, reg, at_entry, loop.live))
                 if any(extents):
                     loop.extents[reg] = extents
-                    pairs += [(e, n) for e, n in zip(extents, value.re.shape, strict=True) if e is not None]
+                    _add_extents(pairs, extents, value.re.shape)
                     arrays = [_with_extents(array, extents) for array in arrays]
                 self.regs[reg] = loop.cells[reg] = Cplx(arrays[0], arrays[1], value.dtype)
             else:
@@ -458,22 +461,28 @@ class Loops(Cells):
             raise PlanRefused("this kind of value is carried out of a loop", kind="loop-type")
         return value
 
-    def _array_cell(self, value: Arr, is_loose: bool) -> tuple[Arr, tuple[ScalarReg | None, ...]]:
+    def _array_cell(self, value: Arr, loop: Loop, cell: int) -> tuple[Arr, tuple[ScalarReg | None, ...]]:
         """An array for a loop to keep values in, and the registers of extents that may change (up to those at entry)."""
+        is_loose, is_apart = cell in loop.loose, cell in loop.apart
         array = self.new_temp(value.shape, value.dtype)
         extents: list[ScalarReg | None] = []
         for extent in array.shape:
             reg = None
             upper = self.facts.upper_entry(extent)
             if is_loose and upper is not None and upper.value != 1:
-                reg = ScalarReg("i64", "extent")
-                reg.expr = self.facts.new_register("extent", 0, upper)
+                reg = None if is_apart else loop.common.get(extent)
+                if reg is None:
+                    reg = ScalarReg("i64", "extent")
+                    reg.expr = self.facts.new_register("extent", 0, upper)
+                    if not is_apart:
+                        loop.common[extent] = reg
             extents.append(reg)
         return array, tuple(extents)
 
     def _late_array_cell(self, loop: Loop, reg: int, value: Arr | Cplx) -> Arr | Cplx:
         """A cell for an array that the loop itself assigns first: memory of its own, not what it is a view of."""
-        array, extents = self._array_cell(real_part(value), reg in loop.loose)  # type: ignore[arg-type]
+        loop.apart.add(reg)
+        array, extents = self._array_cell(real_part(value), loop, reg)  # type: ignore[arg-type]
         if any(extents):
             loop.extents[reg] = extents
             array = _with_extents(array, extents)
@@ -505,7 +514,8 @@ class Loops(Cells):
             bound = self.facts.bounds_of[old.terms[0][0][0]][1]
             if bound is None or self.facts.is_less_equal(new, bound) is not True:
                 raise PlanRefused("an array may grow from trip to trip", kind="loop-shape")
-            pairs.append((extent, new))
+            if (extent, new) not in pairs:
+                pairs.append((extent, new))
         v = cell.view
         copies.append((Arr(View(v.buffer, v.dtype, value.shape, v.strides, v.offset)), value, is_shared))
 
@@ -556,6 +566,8 @@ class Loops(Cells):
                 self._keep_in(loop, reg, cell, value, copies, pairs)
             else:
                 raise Retry(reg, "type")
+        if loop.common:
+            self._check_common(loop)
         # arrays first: their views may depend on scalars that change now
         if len(copies) > 1:
             buffers = {cell.view.buffer for cell, _, _ in copies}
@@ -566,6 +578,19 @@ class Loops(Cells):
         for cell_array, value_array, is_shared in copies:
             self._copy_into(cell_array, value_array, is_shared)
         set_all(self.steps, pairs)
+
+    def _check_common(self, loop: Loop) -> None:
+        """Extents that share a register must change alike, wherever a trip ends."""
+        news: dict[ScalarReg, Expr] = {}
+        for reg, extents in loop.extents.items():
+            value = real_part(self.regs[reg])  # type: ignore[arg-type]
+            if reg in loop.apart:
+                continue
+            cell = real_part(loop.cells[reg])
+            shape = value.shape if isinstance(value, Arr) else cell.shape  # type: ignore[union-attr]
+            for extent, new in zip(extents, shape, strict=True):
+                if extent is not None and self.facts.is_equal(news.setdefault(extent, new), new) is not True:
+                    raise Retry(reg, "apart")
 
     def _test(self, ins: Any) -> str:
         """LOOP_TEST and LOOP_UNTIL_TENSOR_EQ: leave the innermost loop."""
@@ -597,6 +622,13 @@ class Loops(Cells):
         self._write_back(loop)
         self.steps.append(BreakStep() if how == "break" else ContinueStep())
         return "dead"
+
+
+def _add_extents(pairs: list[tuple[ScalarReg, Operand]], extents: tuple[ScalarReg | None, ...], shape: tuple[Expr, ...]) -> None:
+    """Set the registers of extents; several arrays may share one."""
+    for reg, extent in zip(extents, shape, strict=True):
+        if reg is not None and all(known is not reg for known, _ in pairs):
+            pairs.append((reg, extent))
 
 
 def _with_extents(array: Arr, extents: tuple[ScalarReg | None, ...]) -> Arr:

@@ -1,19 +1,25 @@
-"""Results whose size depends on values: boolean reads, nonzero, compress. Counted while they are written."""
+"""Results whose size depends on values: boolean reads, nonzero, compress.
+
+A mask is counted by a sum; what it takes is a nest's `compress` output. Passes put both, and what makes the mask, into one
+nest: one walk over the elements.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from .body import NestBody
 from .emitting import product_of
 from .extents import Expr, compare, const
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, elementwise, given, truth
-from .rules_index import gather
+from .rules_index import gather, scatter
 from .rules_view import is_contiguous, ravel, reshaped
-from .steps import Buffer, ForStep, IfStep, Literal, ScalarReg, SetStep, Step, StoreStep, View
-from .typed import NONE, RULES, Typer, rule
+from .steps import Literal, LoadStep, Nest, NestOut, ScalarReg, View
+from .typed import NONE, Typer, rule
 from .typer_state import Compaction
-from .values import Arr, Num, Selected, Seq, Value
+from .values import COMPUTE, Arr, Num, Selected, Seq, Value
 
 
 def mask_read(t: Typer, base: Arr, mask: Arr) -> Arr:
@@ -22,45 +28,80 @@ def mask_read(t: Typer, base: Arr, mask: Arr) -> Arr:
     if not rank or rank > base.ndim or not all(
             t.must_equal(x, y, "INDEX") for x, y in zip(mask.shape, base.shape, strict=False)):
         raise PlanRefused("a mask of another shape", kind="index-error")
-    places = set_places(t, mask)
-    flat = base
-    if rank > 1:
-        whole = base if is_contiguous(t, base.view) else t.copy(base)
-        flat = reshaped(t, whole, (t.facts.norm(product_of(base.shape[:rank])), *base.shape[rank:]))
-    first = len(t.steps)
-    taken = gather(t, flat, {0: places})
-    t.compactions.append(Compaction(t.steps, t.steps[first:], [taken.view.buffer], None))
+    if rank == base.ndim:
+        taken = compressed(t, mask, base.dtype, lambda nest: nest.view(t.reshape_view(base.view, mask.shape)))
+    else:
+        places = set_places(t, mask)
+        flat = base
+        if rank > 1:
+            whole = base if is_contiguous(t, base.view) else t.copy(base)
+            flat = reshaped(t, whole, (t.facts.norm(product_of(base.shape[:rank])), *base.shape[rank:]))
+        first = len(t.steps)
+        taken = gather(t, flat, {0: places})
+        t.compactions.append(Compaction(t.steps, t.steps[first:], [taken.view.buffer], None))
     sources = tuple((b, t.serial.get(b, 0)) for b in (base.view.buffer, mask.view.buffer, taken.view.buffer))
     taken.origin = Selected(lambda: base, mask, sources, t.steps)
     return taken
 
 
+def compressed(t: Typer, mask: Arr, dtype: str, make: Callable[[NestBody], Any]) -> Arr:
+    """The values of make(nest) over the mask's space where it holds, in C order."""
+    count = set_count(t, mask)
+    whole = t.new_temp((product_of(mask.shape),), dtype)
+    buffer = whole.view.buffer
+    buffer.is_trip_local = True  # as much of it is read as the same trip has written
+    nest = NestBody()
+    slot, holds = nest.cast(make(nest), COMPUTE[dtype]), nest.view(mask.view)
+    ops = nest.finish()
+    target = View(buffer, dtype, mask.shape, (const(0),) * mask.ndim, const(0))
+    out = NestOut(nest.number(slot), "compress", target, (1 << mask.ndim) - 1, nest.number(holds))
+    step = Nest(mask.shape, nest.inputs, ops, [out], t.pc)
+    t.emit(step)
+    t.compactions.append(Compaction(t.steps, [step], [buffer], None))
+    return Arr(View(buffer, dtype, (count,), whole.view.strides, const(0)))
+
+
+def set_count(t: Typer, mask: Arr) -> Expr:
+    """How often a bool array holds; counted once for all that one mask takes in a region."""
+    known = _known_of(t, mask, "count")
+    if known is not None:
+        return known  # type: ignore[no-any-return]
+    cell = t.new_temp((), "i64")
+    nest = NestBody()
+    slot = nest.cast(nest.view(mask.view), "i64")
+    ops = nest.finish()
+    target = View(cell.view.buffer, "i64", mask.shape, (const(0),) * mask.ndim, const(0))
+    counter = ScalarReg("i64", "count")
+    counter.expr = t.facts.new_register("count", 0, t.facts.norm(product_of(mask.shape)))
+    first = len(t.steps)
+    t.emit(Nest(mask.shape, nest.inputs, ops, [NestOut(nest.number(slot), "sum", target, (1 << mask.ndim) - 1)], t.pc))
+    t.emit(LoadStep(counter, cell.view))
+    t.compactions.append(Compaction(t.steps, t.steps[first:], [cell.view.buffer], counter.expr))
+    _remember(t, mask, "count", counter.expr)
+    return counter.expr
+
+
 def set_places(t: Typer, mask: Arr) -> Arr:
     """The places in C order where a bool array holds; one list serves all that one mask takes in a region."""
-    for other, region, writes, known in t.mask_places:
-        if region is t.steps and writes == t.serial.get(other.view.buffer, 0) and is_same_mask(t, other, mask):
+    known = _known_of(t, mask, "places")
+    if known is None:
+        flat = ravel(t, mask)
+        assert isinstance(flat, Arr)
+        known = compressed(t, flat, "i64", lambda nest: nest.iota(0))
+        _remember(t, mask, "places", known)
+    return known  # type: ignore[no-any-return]
+
+
+def _known_of(t: Typer, mask: Arr, what: str) -> Any:
+    """What `_remember` keeps of a mask that holds the same."""
+    for other, region, writes, name, known in t.mask_places:
+        if name == what and region is t.steps and writes == t.serial.get(other.view.buffer, 0) and is_same_mask(t, other, mask):
             return known
-    flat = ravel(t, mask)
-    assert isinstance(flat, Arr)
-    n = t.facts.norm(flat.shape[0])
-    out = t.new_temp((n,), "i64")
-    counter, var = ScalarReg("i64", "count"), ScalarReg("i64", "m")
-    counter.expr = t.facts.new_register("count", 0, n)
-    var.expr = t.facts.new_register("m", 0, n - 1)
-    first = len(t.steps)
-    t.emit(SetStep(counter, Literal(0, "i64")))
-    outer, t.steps = t.steps, []
-    test = t.load(Arr(_element(flat.view, [var.expr])))
-    t.emit(StoreStep(_element(out.view, [counter.expr]), var.expr))  # the next one overwrites it where the mask is unset
-    step = t.scalar_body().cast(test.operand, "i64")
-    t.emit(SetStep(counter, counter.expr + step.expr))
-    inner, t.steps = t.steps, outer
-    t.emit(ForStep(var, const(0), n, const(1), inner))
-    t.compactions.append(Compaction(outer, outer[first:], [out.view.buffer], counter.expr))
-    v = out.view
-    places = Arr(View(v.buffer, "i64", (counter.expr,), v.strides, v.offset))
-    t.mask_places.append((mask, t.steps, t.serial.get(mask.view.buffer, 0), places))
-    return places
+    return None
+
+
+def _remember(t: Typer, mask: Arr, what: str, known: Any) -> None:
+    t.mask_places.append((mask, t.steps, t.serial.get(mask.view.buffer, 0), what, known))
 
 
 def selected(t: Typer, value: Value) -> Selected | None:
@@ -74,7 +115,7 @@ def selected(t: Typer, value: Value) -> Selected | None:
 def count_of(t: Typer, origin: Selected) -> Expr:
     """How often the mask holds: a sum, so that nothing needs to be taken out."""
     if origin.count is None:
-        origin.count = t.int_expr(RULES["np.sum"](t, origin.mask))
+        origin.count = set_count(t, origin.mask)
     return origin.count
 
 
@@ -126,82 +167,18 @@ def masked_elements(t: Typer, base: Arr, mask: Arr, value: Arr) -> None:
         value = t.copy(value)
     if mask.view.buffer is base.view.buffer:
         mask = t.copy(mask)
-    held = RULES["np.sum"](t, mask)
-    count = t.int_expr(held)
+    count = set_count(t, mask)
     n = t.facts.norm(value.shape[0])
     one = compare("eq", n, 1)
     t.trap("VALUE", (const(1) - one) * (const(1) - compare("eq", n, count)))
-    t.note_write(base)
-    rest = base.shape[mask.ndim:]
-
-    def keep(index: list[Expr], at: Expr) -> None:
-        source = _element(value.view, [at * (const(1) - one)])
-        target = Arr(_element(base.view, index))
-        if rest:
-            t.write_view(target, Arr(source))
-        else:
-            t.write_view(target, t.load(Arr(source)))
-
-    _for_each_set(t, mask, keep)
+    v = value.view
+    spread = View(v.buffer, v.dtype, (count, *v.shape[1:]), (v.strides[0] * (const(1) - one), *v.strides[1:]), v.offset)
+    scatter(t, base, dict(enumerate(nonzero_indices(t, mask))), Arr(spread))
 
 
 def nonzero_indices(t: Typer, mask: Arr) -> list[Arr]:
     """The positions where a bool array holds: one i64 array for each axis."""
-    outs = [t.new_temp((_total(mask),), "i64") for _ in range(mask.ndim)]
-
-    def keep(index: list[Expr], at: Expr) -> None:
-        for out, i in zip(outs, index, strict=True):
-            t.emit(StoreStep(_element(out.view, [at]), i))
-
-    count = _for_each_set(t, mask, keep, [out.view.buffer for out in outs])
-    return [Arr(View(o.view.buffer, "i64", (count,), o.view.strides, const(0))) for o in outs]
-
-
-def _total(mask: Arr) -> Expr:
-    return product_of(mask.shape)
-
-
-def _element(view: View, index: list[Expr]) -> View:
-    """The view at fixed positions of its leading axes."""
-    offset = view.offset
-    for i, stride in zip(index, view.strides, strict=False):
-        offset = offset + stride * i
-    n = len(index)
-    return View(view.buffer, view.dtype, view.shape[n:], view.strides[n:], offset)
-
-
-def _for_each_set(t: Typer, mask: Arr, keep: Callable[[list[Expr], Expr], None],
-                  buffers: list[Buffer] | None = None) -> Expr:
-    """Loop over a bool array; keep(index, position) emits what happens at its i-th true element. Returns the count.
-
-    buffers: all that the loop writes; without readers it is dropped.
-    """
-    first = len(t.steps)
-    total = t.facts.norm(product_of(mask.shape))
-    counter = ScalarReg("i64", "count")
-    counter.expr = t.facts.new_register("count", 0, total)
-    t.emit(SetStep(counter, Literal(0, "i64")))
-    loops: list[tuple[ScalarReg, Expr]] = []
-    for extent in mask.shape:
-        var = ScalarReg("i64", "m")
-        var.expr = t.facts.new_register("m", 0, extent - 1)
-        loops.append((var, extent))
-    index: list[Expr] = [var.expr for var, _ in loops]  # type: ignore[misc]
-    outer, t.steps = t.steps, []
-    test = t.load(Arr(_element(mask.view, index)))
-    inner = t.steps
-    t.steps = []
-    keep(index, counter.expr)
-    t.emit(SetStep(counter, counter.expr + 1))
-    inner.append(IfStep(test.operand, t.steps, []))
-    body: list[Step] = inner
-    for var, extent in reversed(loops):
-        body = [ForStep(var, const(0), extent, const(1), body)]
-    t.steps = outer
-    t.steps.extend(body)
-    if buffers is not None:
-        t.compactions.append(Compaction(outer, outer[first:], buffers, counter.expr))
-    return counter.expr
+    return [compressed(t, mask, "i64", lambda nest, axis=axis: nest.iota(axis)) for axis in range(mask.ndim)]  # type: ignore[misc]
 
 
 def as_mask(t: Typer, value: Value) -> Arr:

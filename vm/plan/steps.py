@@ -132,7 +132,9 @@ class NestOut:
     """A slot's way out: stored at each point, or reduced over `reduced` axes (bit mask; the view's strides are 0 there).
 
     reduce: a name of templates/scalars.py REDUCTIONS. An empty reduction yields its identity (max/min/arg* of nothing
-    are refused before: a guard). mask: a bool slot; points where it is false are not stored (reduce == 'store' only).
+    are refused before: a guard). mask: a bool slot; points where it is false are not stored ('store' and 'compress' only).
+    'compress' reduces all axes: the values of the points where the mask holds are appended from the view's offset on, in C
+    order; the buffer has room for all points, and what lies behind the last value is undefined.
     indexes: scatter, as for NestOp 'gather'.
     """
 

@@ -31,7 +31,8 @@ class Retry(Exception):
     """A carried register changed in a way that its cell does not allow."""
 
     reg: int
-    why: str  # 'array' (needs an array cell) | 'shape' (one whose extents change) | 'type' | 'turn' (arrays change places)
+    why: str  # 'array' (needs an array cell) | 'shape' (one whose extents change) | 'apart' (unlike those of other arrays)
+    #           | 'type' | 'turn' (arrays change places)
     joined: tuple[str, str] | None = None  # a type that holds both
     value: Value | None = None  # what did not fit
 
@@ -54,6 +55,8 @@ class Loop:
     joined: dict[int, tuple[str, str]] = fresh(factory=dict)  # cells of two types: (dtype, Python type of some)
     loose: set[int] = fresh(factory=set)  # array cells whose extents change from trip to trip
     extents: dict[int, tuple[ScalarReg | None, ...]] = fresh(factory=dict)  # theirs, where they change
+    common: dict[Expr, ScalarReg] = fresh(factory=dict)  # one register for extents that change alike, by entry value
+    apart: set[int] = fresh(factory=set)  # array cells with extents of their own
     unsure: set[int] = fresh(factory=set)  # joined cells that a trip may leave as a Python scalar
     turn: int = 1  # trips after which arrays that change places are where they were: so many are typed as one; 0: not so
     kept: set[int] = fresh(factory=set)  # carried arrays that some trip leaves as they were, or shares
@@ -106,7 +109,7 @@ class State:
         self.born: dict[Buffer, int] = {}  # when a temporary was made
         self.stored: dict[Buffer, int] = {}  # when the program wrote into a buffer last, cells being filled aside
         self.compactions: list[Compaction] = []
-        self.mask_places: list[tuple[Any, list[Step], int, Any]] = []  # masks, and the places where they hold
+        self.mask_places: list[tuple[Any, list[Step], int, str, Any]] = []  # of masks: how often and where they hold
         self.shown_read_only: set[Buffer] = set()  # a view shows them through which NumPy refuses to write
         self.read_only: set[Buffer] = set()  # buffers whose contents a copy stands for: writing them is refused
 

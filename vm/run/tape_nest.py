@@ -167,7 +167,7 @@ class _Nest:
         slot = self.slot_of[out.slot]
         if out.reduce in ("any", "all"):
             slot = self._converted(slot, "bool")
-        elif out.reduce not in _ARG:
+        elif out.reduce not in _ARG:  # what is compressed has the memory's own type, as what is stored
             slot = self._converted(slot, native, out.memory)
         elif native != "i64":
             raise KeyError(f"{out.reduce} into {out.memory}")
@@ -218,6 +218,14 @@ class _Nest:
                 free.append(op.scratch)
         return count
 
+    def _common_mask(self) -> int:
+        """The slot of an operation under which alone anything is stored, or -1. What traps is computed everywhere."""
+        mask = self.outs[0].mask if self.outs else -1
+        if mask < self.n_in or any(out.mask != mask or out.indexes for out in self.outs) or any(
+                op.gather is not None for op in self.ops):
+            return -1
+        return mask
+
     # --- words --------------------------------------------------------------------------------------------------------
 
     def append_to(self, words: list[int]) -> None:
@@ -238,13 +246,15 @@ class _Nest:
         # from this operation on, outputs may be written at once: nothing reads a view any more
         first_direct = self.n_in + last_reader
         reduced, arg_axis = 0, -1
-        has_reduction = is_indexed = is_scatter = False
+        has_reduction = is_indexed = is_scatter = is_compress = False
         is_plain = True
         for out in outs:
             for slot in _used_by(out):
                 if is_memory[slot]:
                     first_direct = _LAST
-            if out.reduce != "store":
+            if out.reduce == "compress":
+                is_compress = True
+            elif out.reduce != "store":
                 has_reduction, reduced = True, out.reduced
                 if out.reduce in _ARG:
                     arg_axis = reduced.bit_length() - 1
@@ -262,7 +272,7 @@ class _Nest:
                     n_buffers += 1
             elif x.kind == "iota":
                 n_iotas += 1
-        flags = _KEEP_ORDER if is_scatter else 0
+        flags = _KEEP_ORDER if is_scatter or is_compress else 0
         if len(ops) <= 1 and is_plain and not (has_reduction or is_indexed or gathers):
             flags |= _STREAM
         if gathers:
@@ -275,7 +285,7 @@ class _Nest:
 
         out_words: list[int] = [
             0, len(nest.axes), self.n_in, len(ops), len(outs), n_views + n_iotas + gathers + len(outs), n_scratch, item,
-            block, flags, arg_axis, reduced, *nest.axes,
+            block, flags, self._common_mask(), arg_axis, reduced, *nest.axes,
         ]
         for x in nest.inputs:
             _append_input(out_words, x)
