@@ -307,7 +307,7 @@ def _contour(n: int, dtype: Any) -> tuple:
     return (complexes((2, n, n), np.float64, 1), np.exp(2j * np.pi * rng.random(8)) * 1.1, complexes((n, 3), np.float64, 2))
 
 
-@program("call-out", _contour, big=50, dtypes=(np.float64,), tape=False)
+@program("call-out", _contour, big=50, dtypes=(np.float64,))
 def contour_integral(ham, points, y):
     p0 = np.zeros((ham.shape[1], y.shape[1]), dtype=np.complex128)
     p1 = np.zeros((ham.shape[1], y.shape[1]), dtype=np.complex128)

@@ -139,6 +139,13 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "round of NumPy's integers": ("return round(y[0]), round(y[1].astype(np.uint8))", [np.arange(3, 6)]),
     "round of NumPy's bool": ("return round(y[0])", [BOOL]),
     "average of no columns": ("return np.average(y, axis=0)", [np.zeros((3, 0))]),
+    "complex powers in a loop": (
+        "s = 0j\n    for i in range(7):\n        s += np.power(y[i % 4], z - i) + np.power(1.5 + 2j, i) + y[0] ** i\n"
+        "    return s",
+        [np.array([1.5 + 0.5j, 2j, -1 + 1j, 0.1 - 3j]), 3]),
+    "complex powers of zero and infinity": ("return [np.power(y[i % 2], z - i) for i in range(6)]",
+                                            [np.array([0j, np.inf + 0j]), 3]),
+    "large complex power": ("return np.power(y[0], z)", [np.array([1.01 + 0.5j]), 150]),
     "invert True": ("return ~(y.shape[0] > 2)", [Y]),
     "smallest of two types": ("return -min(np.float64(0.1), 1e-3)", [Y]),
     # the object's shape is set, under all its names

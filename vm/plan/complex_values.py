@@ -16,7 +16,7 @@ from .planner_errors import PlanRefused
 from .steps import ITEM_BYTES, AllocStep, Buffer, Literal, View, contiguous_strides
 from .values import Arr, Cplx, Map, Num, Seq, Static, Value, python_float, python_int
 
-_PART = {"c64": "f32", "c128": "f64"}
+PART_OF = {"c64": "f32", "c128": "f64"}
 _WIDE = {"c64": np.dtype(np.complex64), "c128": np.dtype(np.complex128)}
 _NAMES = {dtype: name for name, dtype in _WIDE.items()}
 
@@ -132,11 +132,11 @@ def _parts(t: Any, value: Value, part: str) -> tuple[Any, Any]:
     raise PlanRefused("a value that is no number meets complex numbers", kind="operand")
 
 
-def _elementwise(t: Any, values: Sequence[Value], build: Callable[..., tuple[Any, Any]], dtype: str | None = None) -> Cplx:
+def of_parts(t: Any, values: Sequence[Value], build: Callable[..., tuple[Any, Any]], dtype: str | None = None) -> Cplx:
     """build(body, real and imaginary slots...) -> two slots, as a complex value."""
     from .rules_elementwise import elementwise
     dtype = _common(values) if dtype is None else dtype
-    part = _PART[dtype]
+    part = PART_OF[dtype]
     flat = [p for v in values for p in _parts(t, v, part)]
 
     def part_of(i: int) -> Value:
@@ -148,25 +148,25 @@ def _elementwise(t: Any, values: Sequence[Value], build: Callable[..., tuple[Any
 
 def _real_elementwise(t: Any, value: Cplx, dtype: str, build: Callable[..., Any]) -> Value:
     from .rules_elementwise import elementwise
-    part = _PART[value.dtype]
+    part = PART_OF[value.dtype]
     return elementwise(t, [value.re, value.im], dtype,  # type: ignore[no-any-return]
                        lambda body, s: build(body, *(body.cast(x, part) for x in s)))
 
 
 def multiplied(t: Any, a: Value, b: Value) -> Cplx:
     """a * b."""
-    part = _PART[_common([a, b])]
+    part = PART_OF[_common([a, b])]
 
     def build(body: Any, ar: Any, ai: Any, br: Any, bi: Any) -> tuple[Any, Any]:
         def times(x: Any, y: Any) -> Any:
             return body.op("mul", part, x, y)
         return (body.op("sub", part, times(ar, br), times(ai, bi)), body.op("add", part, times(ar, bi), times(ai, br)))
-    return _elementwise(t, [a, b], build)
+    return of_parts(t, [a, b], build)
 
 
 def divided(t: Any, a: Value, b: Value) -> Cplx:
     """a / b, by the quotient of the smaller part of b over the larger one, as NumPy divides."""
-    part = _PART[_common([a, b])]
+    part = PART_OF[_common([a, b])]
     if _is_python(a) and _is_python(b):
         raise PlanRefused("division of Python's complex numbers", kind="dtype")
 
@@ -185,13 +185,14 @@ def divided(t: Any, a: Value, b: Value) -> Cplx:
         first = pick(op("add", ar, op("mul", ai, ratio)), op("add", op("mul", ar, ratio), ai))
         second = pick(op("sub", ai, op("mul", ar, ratio)), op("sub", op("mul", ai, ratio), ar))
         return op("mul", first, scale), op("mul", second, scale)
-    return _elementwise(t, [a, b], build)
+    return of_parts(t, [a, b], build)
 
 
 def _power(t: Any, base: Value, exponent: Value, is_operator: bool) -> Cplx:
     """base to an integer that is known, by NumPy's products; of arrays, `** -1` is `np.reciprocal`."""
     if not isinstance(base, Cplx) or not isinstance(exponent, Num) or not exponent.is_constant:
-        raise PlanRefused("a complex power that is no constant", kind="kernel:np.power")
+        from .complex_powers import power_at_run_time
+        return power_at_run_time(t, base, exponent, is_operator)
     n = exponent.constant
     if n != int(n) or not -100 < n < 100 or (n < 1 and base.python):
         raise PlanRefused("a complex power of this exponent", kind="kernel:np.power")
@@ -199,9 +200,9 @@ def _power(t: Any, base: Value, exponent: Value, is_operator: bool) -> Cplx:
         return _positive(t, base)
     if n == -1 and is_operator and isinstance(base.re, Arr) and base.re.ndim:
         return _reciprocal(t, base)
-    part = _PART[base.dtype]
+    part = PART_OF[base.dtype]
     if n == 0:
-        return _elementwise(t, [base], lambda body, re, im: (body.const(1.0, part), body.const(0.0, part)), base.dtype)
+        return of_parts(t, [base], lambda body, re, im: (body.const(1.0, part), body.const(0.0, part)), base.dtype)
     one = Cplx(python_float(1.0), python_float(0.0), base.dtype)
     out, square, left = one if not 0 < n < 4 else None, base, abs(int(n))
     while left:
@@ -220,12 +221,12 @@ def _power(t: Any, base: Value, exponent: Value, is_operator: bool) -> Cplx:
         nothing = body.op("and", "bool", body.op("eq", part, x, zero), body.op("eq", part, y, zero))
         return tuple(body.op("select", part, nothing, body.const(np.nan, part), side)  # type: ignore[return-value]
                      for side in (re, im))
-    return _elementwise(t, [inverse, base], known, base.dtype)
+    return of_parts(t, [inverse, base], known, base.dtype)
 
 
 def _reciprocal(t: Any, z: Cplx) -> Cplx:
     """1 / z as np.reciprocal has it: by the quotient of the smaller part over the larger one."""
-    part = _PART[z.dtype]
+    part = PART_OF[z.dtype]
 
     def build(body: Any, re: Any, im: Any) -> tuple[Any, Any]:
         def op(name: str, *slots: Any) -> Any:
@@ -236,15 +237,15 @@ def _reciprocal(t: Any, z: Cplx) -> Cplx:
         scale = op("add", op("mul", small, ratio), big)
         whole, rest = op("div", one, scale), op("div", ratio, scale)
         return op("select", wide, whole, rest), op("neg", op("select", wide, rest, whole))
-    return _elementwise(t, [z], build, z.dtype)
+    return of_parts(t, [z], build, z.dtype)
 
 
 def _positive(t: Any, a: Cplx) -> Cplx:
-    return _elementwise(t, [a], lambda body, re, im: (re, im))
+    return of_parts(t, [a], lambda body, re, im: (re, im))
 
 
 def _exp(t: Any, z: Cplx) -> Cplx:
-    part = _PART[z.dtype]
+    part = PART_OF[z.dtype]
 
     def build(body: Any, re: Any, im: Any) -> tuple[Any, Any]:
         def op(name: str, *slots: Any) -> Any:
@@ -255,16 +256,16 @@ def _exp(t: Any, z: Cplx) -> Cplx:
         cosine = op("select", none, zero, op("mul", size, op("cos", im)))
         sine = op("select", none, zero, op("mul", size, op("sin", im)))
         return op("select", straight, size, cosine), op("select", straight, im, sine)
-    return _elementwise(t, [z], build, z.dtype)
+    return of_parts(t, [z], build, z.dtype)
 
 
 def _unary(t: Any, name: str, z: Cplx) -> Value | None:
     """A kernel of one complex operand, or None."""
-    part = _PART[z.dtype]
+    part = PART_OF[z.dtype]
     if name in ("np.absolute", "py.abs"):
         return _real_elementwise(t, z, part, lambda body, re, im: body.op("hypot", part, re, im))
     if name in ("np.conjugate", "arr.conj", "arr.conjugate"):
-        return _elementwise(t, [z], lambda body, re, im: (re, body.op("neg", part, im)), z.dtype)
+        return of_parts(t, [z], lambda body, re, im: (re, body.op("neg", part, im)), z.dtype)
     if name == "np.square":
         return multiplied(t, z, z)
     if name == "np.reciprocal":
@@ -288,10 +289,10 @@ def _unary(t: Any, name: str, z: Cplx) -> Value | None:
 
 def _cast(t: Any, value: Value, dtype: str) -> Value:
     """A number or array as complex numbers of a dtype, fresh."""
-    part = _PART[dtype]
+    part = PART_OF[dtype]
     if not isinstance(value, (Arr, Num, Cplx)):
         raise PlanRefused("complex numbers of a sequence", kind="array-like")
-    made = _elementwise(t, [value], lambda body, re, im: (body.cast(re, part), body.cast(im, part)), dtype)
+    made = of_parts(t, [value], lambda body, re, im: (body.cast(re, part), body.cast(im, part)), dtype)
     made.python = ""
     return made
 
@@ -342,17 +343,17 @@ def complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
 def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any]) -> Value:
     if name in ("np.add", "np.subtract", "op.add", "op.sub") or name in ("np.negative", "np.positive", "op.neg"):
         dtype = _common(values)
-        part = _PART[dtype]
+        part = PART_OF[dtype]
         words = {"add": "add", "subtract": "sub", "sub": "sub", "negative": "neg", "neg": "neg", "positive": "mov"}
         op = words[name.split(".")[1]]
         if len(values) == 1:
-            return _elementwise(t, values, lambda body, re, im: (body.op(op, part, re), body.op(op, part, im)), dtype)
-        return _elementwise(t, values, lambda body, ar, ai, br, bi: (
+            return of_parts(t, values, lambda body, re, im: (body.op(op, part, re), body.op(op, part, im)), dtype)
+        return of_parts(t, values, lambda body, ar, ai, br, bi: (
             body.op(op, part, ar, br), body.op(op, part, ai, bi)), dtype)
     if name == "np.where":
         condition, x, y = values
         dtype = _common([x, y])
-        part = _PART[dtype]
+        part = PART_OF[dtype]
         if isinstance(condition, Cplx):
             raise PlanRefused("a complex condition", kind="dtype")
         both = [[_as(t, p, part) for p in _parts(t, v, part)] for v in (x, y)]
@@ -389,7 +390,7 @@ def _bilinear(t: Any, name: str, values: Sequence[Value]) -> Value:
     from .typed import RULES
     a, b, *rest = values
     dtype = _common([a, b])
-    part = _PART[dtype]
+    part = PART_OF[dtype]
 
     def product(x: Value, y: Value) -> Value:
         return RULES[name](t, _as(t, x, part), _as(t, y, part), *rest)
@@ -414,7 +415,7 @@ def _einsum(t: Any, values: Sequence[Value]) -> Value:
         z = items[0]
         return _pair((RULES["np.einsum"](t, subscripts, Seq([p], "tuple"), *rest) for p in (z.re, z.im)), z.dtype)
     dtype = _common(items)
-    part = _PART[dtype]
+    part = PART_OF[dtype]
 
     def product(x: Value, y: Value) -> Value:
         return RULES["np.einsum"](t, subscripts, Seq([_as(t, x, part), _as(t, y, part)], "tuple"), *rest)
@@ -438,8 +439,8 @@ def _create(t: Any, name: str, values: list[Value], wanted: str | None) -> Value
             common = wanted or _common(items)
             if not all(isinstance(v, (Num, Cplx)) for v in items):
                 raise PlanRefused("an array of sequences of complex numbers", kind="array-like")
-            both = [_parts(t, v, _PART[common]) for v in items]
-            return _pair((RULES["np.array"](t, Seq([_as(t, p[i], _PART[common]) for p in both], "list")) for i in (0, 1)),
+            both = [_parts(t, v, PART_OF[common]) for v in items]
+            return _pair((RULES["np.array"](t, Seq([_as(t, p[i], PART_OF[common]) for p in both], "list")) for i in (0, 1)),
                          common)
         if isinstance(source, Cplx) and name == "np.asarray" and wanted in (None, source.dtype):
             return source
@@ -450,15 +451,15 @@ def _create(t: Any, name: str, values: list[Value], wanted: str | None) -> Value
     if name == "np.full":
         fill = values[1]
         dtype = wanted or (fill.dtype if isinstance(fill, Cplx) else None)
-    if dtype is None or dtype not in _PART:
+    if dtype is None or dtype not in PART_OF:
         raise PlanRefused(f"{name} of complex numbers", kind="dtype")
     part = Static(np.dtype(np.float32 if dtype == "c64" else np.float64))
     values += [NONE] * (at + 1 - len(values))
     values[at] = part
     values[0] = real_part(values[0])
     if name == "np.full":
-        whole = _parts(t, fill, _PART[dtype])
-        return _pair((RULES[name](t, values[0], _as(t, p, _PART[dtype]), part, *values[3:]) for p in whole), dtype)
+        whole = _parts(t, fill, PART_OF[dtype])
+        return _pair((RULES[name](t, values[0], _as(t, p, PART_OF[dtype]), part, *values[3:]) for p in whole), dtype)
     other = {"np.ones": "np.zeros", "np.ones_like": "np.zeros_like"}.get(name, name)
     return Cplx(RULES[name](t, *values), RULES[other](t, *values), dtype)
 
@@ -470,7 +471,7 @@ def _store(t: Any, base: Value, index: Value, value: Value) -> Value:
         raise PlanRefused("complex numbers are stored into an array of real ones", kind="dtype")
     if isinstance(value, (Seq, Map, Static)):
         raise PlanRefused("a sequence is stored into an array", kind="array-like")
-    re, im = _parts(t, value, _PART[base.dtype])
+    re, im = _parts(t, value, PART_OF[base.dtype])
     if isinstance(im, Arr) and isinstance(base.re, Arr) and im.view.buffer is base.re.view.buffer and not (
             isinstance(base.im, Arr) and im.view.is_same(base.im.view)):
         im = t.copy(im)
@@ -529,7 +530,7 @@ def complex_compare(t: Any, op: str, a: Value, b: Value) -> Value:
     if op not in ("==", "!=") or not all(isinstance(v, (Arr, Num, Cplx)) for v in (a, b)):
         raise PlanRefused("complex numbers have no order", kind="dtype")
     from .rules_elementwise import elementwise
-    part = _PART[_common([a, b])]
+    part = PART_OF[_common([a, b])]
     flat = [p for v in (a, b) for p in _parts(t, v, part)]
     word, join = ("eq", "and") if op == "==" else ("ne", "or")
 
@@ -579,7 +580,7 @@ def interleaved(t: Any, value: Cplx, kind: str = "out") -> View:
     """A fresh buffer ('out' or 'temp') that holds both parts as NumPy does."""
     assert isinstance(value.re, Arr) and isinstance(value.im, Arr)
     shape = tuple(t.facts.norm(e) for e in value.re.shape)
-    item, part = ITEM_BYTES[value.dtype], _PART[value.dtype]
+    item, part = ITEM_BYTES[value.dtype], PART_OF[value.dtype]
     size = const(item)
     for extent in shape:
         upper = t.facts.upper_entry(extent)
