@@ -45,6 +45,7 @@ class Args(ctypes.Structure):
         ("pack", ctypes.c_void_p),
         ("c", ctypes.c_void_p), ("c_rs", I64), ("c_cs", I64), ("c_bs", I64P),
         ("bias", ctypes.c_void_p), ("bias_s", I64),
+        ("residual", ctypes.c_void_p), ("residual_rs", I64), ("residual_cs", I64), ("residual_bs", I64P),
     ]
 
 
@@ -79,8 +80,8 @@ class Library:
         return packed
 
     def product(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, bias: np.ndarray | None = None, relu: bool = False,
-                packed: bool = False) -> None:
-        """c[...] = act(a @ b + bias) for arrays that have their matrix axes."""
+                packed: bool = False, residual: np.ndarray | None = None) -> None:
+        """c[...] = act(a @ b + bias + residual) for arrays that have their matrix axes."""
         batch = c.shape[:-2]
         rank = len(batch)
 
@@ -99,6 +100,9 @@ class Library:
             c=c.ctypes.data, c_rs=c.strides[-2], c_cs=c.strides[-1], c_bs=numbers(c.strides[:-2]),
             bias=bias.ctypes.data if bias is not None else None, bias_s=bias.strides[0] if bias is not None else 0,
         )
+        if residual is not None:
+            args.residual, (*batch_strides, args.residual_rs, args.residual_cs) = residual.ctypes.data, residual.strides
+            args.residual_bs = numbers(tuple(batch_strides))
         self.c.product(ctypes.byref(args))
 
 
@@ -168,10 +172,20 @@ def check(library: Library, a: np.ndarray, b: np.ndarray, bias: np.ndarray | Non
     result = c.copy()
     c[...] = guard
     assert (whole == guard).all(), "wrote outside c"
+    residual = laid_out(np.random.default_rng(list(shape)), shape, dtype, next(RESIDUALS))
+    if relu:
+        library.product(a, b, c, bias, False, packed)
+    before = c.copy() if relu else result
+    library.product(a, b, c, bias, relu, packed, residual)
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_array_equal(c, np.maximum(before + residual, 0) if relu else before + residual)
+    c[...] = guard
+    assert (whole == guard).all(), "wrote outside c"
     return result
 
 
 DTYPES = (np.float32, np.float64)
+RESIDUALS = itertools.cycle(("c", "rows", "c", "columns", "broadcast", "f", "reversed"))
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -212,6 +226,15 @@ def test_long_k_is_blocked(library: Library, dtype: Dtype) -> None:
             for c_layout in ("c", "strided"):
                 a, b = laid_out(rng, (m, k), dtype, left), laid_out(rng, (k, n), dtype, right)
                 check(library, a, b, bias, True, packed, c_layout)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_few_rows_against_a_large_b(library: Library, dtype: Dtype) -> None:
+    """Each way to read an unpacked b that no near cache holds: in streams, in blocks of k, copied (rows pages apart)."""
+    rng = np.random.default_rng(6)
+    for m, (k, n) in itertools.product((1, 2, 4, 7, 13), ((1030, 300), (300, 1024), (515, 1021), (700, 2048))):
+        bias = rng.standard_normal(n).astype(dtype)
+        check(library, laid_out(rng, (m, k), dtype, "c"), laid_out(rng, (k, n), dtype, "c"), bias, True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

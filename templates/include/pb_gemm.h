@@ -5,8 +5,9 @@
 
 #define PBP_SIZE ((int64_t)sizeof(PBP_REAL))
 
-PBP_INLINE PBP_REAL PBP_NAME(finish)(PBP_REAL x, const pb_gemm *g, int64_t j) {
+PBP_INLINE PBP_REAL PBP_NAME(finish)(PBP_REAL x, const pb_gemm *g, int64_t i, int64_t j) {
     if (g->bias) x += *(const PBP_ELEM *)(g->bias + j * g->bias_s);
+    if (g->residual) x += *(const PBP_ELEM *)(g->residual + i * g->residual_rs + j * g->residual_cs);
     return g->relu && x < 0 ? 0 : x;
 }
 
@@ -18,7 +19,7 @@ PBP_NOINLINE void PBP_NAME(gemm_scalar)(const pb_gemm *g) {
             PBP_REAL sum = 0;
             for (int64_t k = 0; k < g->k; k++, a += g->a_cs, b += g->b_rs)
                 sum = PBP_FMA1(*(const PBP_ELEM *)a, *(const PBP_ELEM *)b, sum);
-            *(PBP_ELEM *)(g->c + i * g->c_rs + j * g->c_cs) = PBP_NAME(finish)(sum, g, j);
+            *(PBP_ELEM *)(g->c + i * g->c_rs + j * g->c_cs) = PBP_NAME(finish)(sum, g, i, j);
         }
 }
 
@@ -34,7 +35,7 @@ PBP_NOINLINE void PBP_NAME(gemm_dots)(const pb_gemm *g) {
             for (int x = 0; x < rows; x++, i++)
                 for (int y = 0; y < cols; y++)
                     *(PBP_ELEM *)(g->c + i * g->c_rs + (j + y) * g->c_cs) =
-                        PBP_NAME(finish)(out[x * cols + y], g, j + y);
+                        PBP_NAME(finish)(out[x * cols + y], g, i, j + y);
         }
         j += cols;
     }
@@ -49,10 +50,10 @@ PBP_NOINLINE void PBP_NAME(gemm_stream)(const pb_gemm *g) {
         (rows == 8 ? PBP_NAME(stream_8) : PBP_NAME(stream_1))(g->n, x, g->b + k * g->b_rs, g->b_rs, g->c, k > 0);
         k += rows;
     }
-    if (g->bias || g->relu)
+    if (g->bias || g->relu || g->residual)
         for (int64_t j = 0; j < g->n; j++) {
             PBP_ELEM *c = (PBP_ELEM *)g->c + j;
-            *c = PBP_NAME(finish)(*c, g, j);
+            *c = PBP_NAME(finish)(*c, g, 0, j);
         }
 }
 
@@ -66,12 +67,15 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
     const int64_t m = g->m, n = g->n, k = g->k;
     PBP_NAME(ways) w = {0, 0, 0, k, m};
     int64_t deepest = k;
+    const int is_large = k * n * PBP_SIZE > PBP_STREAM_BYTES;
+    /* Rows whole pages apart share few cache sets: the second tile would find nothing of what the first one read. */
+    const int is_scattered = is_large && m > PBP_TILE_ROWS && (g->b_rs & 4095) == 0;
     if (g->b_packed) {
         if (k > PBP_LONG_K) deepest = PBP_LONG_K;
-    } else if (g->b_cs == PBP_SIZE && n >= PBP_LANES &&
+    } else if (g->b_cs == PBP_SIZE && n >= PBP_LANES && !is_scattered &&
                (m <= 2 * PBP_TILE_ROWS || (g->b_rs >= 0 && k * g->b_rs <= PBP_PANEL_BYTES))) {
         w.in_place = 1;
-        if (m <= PBP_PAIR_ROWS && k * n * PBP_SIZE > PBP_STREAM_BYTES) deepest = PBP_STREAM_K;
+        if (is_large) deepest = m <= PBP_PAIR_ROWS ? PBP_STREAM_K : PBP_ROWS_K;
     } else {
         w.on_the_fly = 1;
         deepest = PBP_PANEL_BYTES / PBP_PANEL_ROW;
@@ -89,12 +93,14 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
 /* Rows [0, m) against one group of panels.
  *
  * copied: a is the scratch copy; copied_row: what a row takes there when it is laid out in tiles, else 0. spread: the
- * tiles share the prefetching of the next panel. direct: they store into c; else through a buffer of `cols` columns. */
+ * tiles share the prefetching of the next panel. direct: they store into c; else through a buffer of `cols` columns,
+ * to which the residual (of any strides) is added, and then relu applied, on the way out. */
 PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t m, int copied, int64_t copied_row,
                                     const char *a, int spread, char *c, int64_t c_rs, int64_t c_cs, int64_t cols,
-                                    int direct) {
+                                    int direct, const char *residual, int64_t residual_rs, int64_t residual_cs) {
     const int64_t count = pb_ceil_div(m, PBP_TILE_ROWS), base = m / count;
     int64_t extra = m % count;
+    const int32_t relu = t->relu;
     const char *ahead = t->ahead;
     const int64_t share = t->ahead_step / count; /* each tile prefetches its part of the next panel */
     if (spread) t->ahead_step = pb_ceil_div(t->ahead_step, count);
@@ -118,23 +124,35 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
         if (direct) {
             t->c = c;
             t->c_rs = c_rs;
+            t->residual = residual;
             if (t->resume) /* the next tile begins with what it has so far */
                 for (int64_t r = 0; r < rows; r++) __builtin_prefetch(c + (rows + r) * c_rs, 1);
             tiles[rows - 1](t);
         } else {
             t->c = (char *)buffer;
+            t->residual = 0;
+            t->relu = relu && !residual;
             t->c_rs = buffer_row * PBP_SIZE;
             if (t->resume)
                 for (int64_t r = 0; r < rows; r++)
                     for (int64_t j = 0; j < cols; j++)
                         buffer[r * buffer_row + j] = *(const PBP_ELEM *)(c + r * c_rs + j * c_cs);
             tiles[rows - 1](t);
+            if (residual)
+                for (int64_t r = 0; r < rows; r++)
+                    for (int64_t j = 0; j < cols; j++) {
+                        PBP_REAL *x = buffer + r * buffer_row + j;
+                        *x += *(const PBP_ELEM *)(residual + r * residual_rs + j * residual_cs);
+                        if (relu && *x < 0) *x = 0;
+                    }
             for (int64_t r = 0; r < rows; r++)
                 for (int64_t j = 0; j < cols; j++)
                     *(PBP_ELEM *)(c + r * c_rs + j * c_cs) = buffer[r * buffer_row + j];
         }
         c += c_rs * rows;
+        if (residual) residual += residual_rs * rows;
     }
+    t->relu = relu;
 }
 
 /* One block of k and of rows against all columns; k, a, a_rs, a_cs are in t. */
@@ -146,6 +164,7 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
     const char *a = t->a;
     PBP_REAL bias[8 * PBP_LANES] __attribute__((aligned(64)));
     t->relu = last && g->relu;
+    t->residual_rs = g->residual_rs;
     for (int64_t j = 0, width; j < n; j += width) {
         int64_t j0 = j, cols = n - j;
         const pb_tile_fn *tiles = PBP_NAME(tiles_2);
@@ -220,8 +239,11 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
             }
         }
         char *c = g->c + m0 * g->c_rs + j0 * g->c_cs;
-        const int direct = cols == width && g->c_cs == PBP_SIZE;
-        PBP_NAME(gemm_rows)(tiles, t, m, w->copy_a, copied_row, a, spread, c, g->c_rs, g->c_cs, cols, direct);
+        const char *residual = 0;
+        if (last && g->residual) residual = g->residual + m0 * g->residual_rs + j0 * g->residual_cs;
+        const int direct = cols == width && g->c_cs == PBP_SIZE && (!residual || g->residual_cs == PBP_SIZE);
+        PBP_NAME(gemm_rows)(tiles, t, m, w->copy_a, copied_row, a, spread, c, g->c_rs, g->c_cs, cols, direct, residual,
+                            g->residual_rs, g->residual_cs);
     }
 }
 
@@ -264,16 +286,16 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
     }
 }
 
-/* c.T = b.T @ a.T. The bias, which would lie along rows, is added afterwards. */
+/* c.T = b.T @ a.T. The bias, which would lie along rows, and what follows it are added afterwards. */
 PBP_NOINLINE void PBP_NAME(gemm_transposed)(const pb_gemm *g) {
     const pb_gemm d = {g->n, g->m, g->k, g->b, g->b_cs, g->b_rs, g->a, g->a_cs, g->a_rs,
-                       g->c, g->c_cs, g->c_rs, 0, 0, 0, g->bias ? 0 : g->relu};
+                       g->c, g->c_cs, g->c_rs, 0, 0, 0, g->bias || g->residual ? 0 : g->relu, 0, 0, 0};
     PBP_NAME(gemm_tiles)(&d);
-    if (!g->bias) return;
+    if (!g->bias && !g->residual) return;
     for (int64_t i = 0; i < g->m; i++)
         for (int64_t j = 0; j < g->n; j++) {
             PBP_ELEM *c = (PBP_ELEM *)(g->c + i * g->c_rs + j * g->c_cs);
-            *c = PBP_NAME(finish)(*c, g, j);
+            *c = PBP_NAME(finish)(*c, g, i, j);
         }
 }
 
@@ -309,7 +331,7 @@ PBP_FUNCTION void PBP_NAME(gemm)(const pb_gemm *g) {
         PBP_NAME(gemm_scalar)(g);
     } else if (g->n <= PBP_NARROW && PBP_NAME(gemm_narrow)(g)) {
         return;
-    } else if (!g->b_packed && !g->bias && g->c_cs != PBP_SIZE && g->c_rs == PBP_SIZE) { /* c is column-major */
+    } else if (!g->b_packed && !g->bias && !g->residual && g->c_cs != PBP_SIZE && g->c_rs == PBP_SIZE) { /* c is column-major */
         PBP_NAME(gemm_transposed)(g);
     } else if (!g->b_packed && g->m <= PBP_DOT_ROWS && g->b_rs == PBP_SIZE && g->a_cs == PBP_SIZE &&
                g->b_cs != PBP_SIZE) {

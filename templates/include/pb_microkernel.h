@@ -128,6 +128,13 @@ PBP_INLINE void PBP_NAME(tile_body)(const int R, const int NV, const pb_tile *t)
             for (int r = 0; r < R; r++) acc[r * NV + v] += bias;
         }
     }
+    if (t->residual) {
+        PBP_UNROLL
+        for (int r = 0; r < R; r++)
+            PBP_UNROLL
+            for (int v = 0; v < NV; v++)
+                acc[r * NV + v] += *(const PBP_MEM *)(t->residual + r * t->residual_rs + v * PB_VECTOR_BYTES);
+    }
     if (t->relu) {
         PBP_UNROLL
         for (int i = 0; i < R * NV; i++) acc[i] = PBP_NAME(relu)(acc[i]);

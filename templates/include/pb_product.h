@@ -1,4 +1,4 @@
-/* The matrix product: c = act(a @ b + bias), batched, any strides, float32 and float64.
+/* The matrix product: c = act(a @ b + bias + residual), batched, any strides, float32 and float64.
  *
  * `pb_product` is the only entry point; `pb_pack` lays a constant b out in panels. Every element of c is one chain of
  * fused multiply-adds over k in ascending order (where the level has FMA), whatever tile computed it: results do not
@@ -63,6 +63,7 @@
 #endif
 #define PBP_STREAM_BYTES 196608 /* a b this large is read row by row when there are few rows of a */
 #define PBP_STREAM_K 16         /* ... in blocks of this many */
+#define PBP_ROWS_K 256          /* ... of this many, for more rows: pages and cache lines that a second tile finds again */
 
 typedef struct {
     int32_t dtype; /* 0 f32, 1 f64 */
@@ -83,6 +84,9 @@ typedef struct {
     const int64_t *c_bs;
     const char *bias; /* n elements or NULL */
     int64_t bias_s;
+    const char *residual; /* as large as c, or NULL; overlaps c nowhere */
+    int64_t residual_rs, residual_cs;
+    const int64_t *residual_bs;
 } pb_product_args;
 
 /* PB_PRODUCT_ARGS_ONLY: the arguments and the layout's name alone, for code that calls a product compiled elsewhere. */
@@ -110,6 +114,8 @@ typedef struct {
     char *c;
     int64_t c_rs;
     const char *bias; /* as many contiguous elements as the tile has columns, or NULL */
+    const char *residual; /* likewise in each row, or NULL */
+    int64_t residual_rs;
     int32_t relu;
     int32_t resume; /* start from what c holds: a later block of k */
     /* Tiles of one panel prefetch a row's bytes at `ahead`, which moves by ahead_step a row and, after `turn` rows, by
@@ -139,6 +145,8 @@ typedef struct {
     const char *bias;
     int64_t bias_s;
     int32_t b_packed, relu;
+    const char *residual;
+    int64_t residual_rs, residual_cs;
 } pb_gemm;
 
 PBP_INLINE int64_t pb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -199,13 +207,14 @@ PBP_FUNCTION void pb_product(const pb_product_args *p) {
     int64_t index[32] = {0};
     int nbatch = p->nbatch;
     pb_gemm g = {p->m, p->n, p->k, p->a, p->a_rs, p->a_cs, p->has_pack ? (const char *)p->pack : p->b, p->b_rs, p->b_cs,
-                 p->c, p->c_rs, p->c_cs, p->bias, p->bias_s, p->has_pack, p->act == 1};
+                 p->c, p->c_rs, p->c_cs, p->bias, p->bias_s, p->has_pack, p->act == 1,
+                 p->residual, p->residual_rs, p->residual_cs};
     /* Strides of axes with one element say nothing: give them the value that suits. */
     const int64_t size = p->dtype ? 8 : 4;
     if (g.m == 0 || g.n == 0) return;
     for (int i = 0; i < nbatch; i++)
         if (p->batch[i] == 0) return;
-    if (g.n == 1) g.b_cs = g.c_cs = size;
+    if (g.n == 1) g.b_cs = g.c_cs = g.residual_cs = size;
     if (g.k == 1) g.a_cs = size;
     /* Inner batch axes that share b and continue the rows of a and c are more rows. */
     while (nbatch > 0) {
@@ -216,7 +225,9 @@ PBP_FUNCTION void pb_product(const pb_product_args *p) {
             if (g.m == 1) {
                 g.a_rs = p->a_bs[i];
                 g.c_rs = p->c_bs[i];
-            } else if (p->a_bs[i] != g.m * g.a_rs || p->c_bs[i] != g.m * g.c_rs) {
+                if (g.residual) g.residual_rs = p->residual_bs[i];
+            } else if (p->a_bs[i] != g.m * g.a_rs || p->c_bs[i] != g.m * g.c_rs ||
+                       (g.residual && p->residual_bs[i] != g.m * g.residual_rs)) {
                 break;
             }
             g.m *= extent;
@@ -232,12 +243,14 @@ PBP_FUNCTION void pb_product(const pb_product_args *p) {
                 g.a += p->a_bs[i];
                 g.c += p->c_bs[i];
                 if (!p->has_pack) g.b += p->b_bs[i];
+                if (g.residual) g.residual += p->residual_bs[i];
                 break;
             }
             index[i] = 0;
             g.a -= p->a_bs[i] * (p->batch[i] - 1);
             g.c -= p->c_bs[i] * (p->batch[i] - 1);
             if (!p->has_pack) g.b -= p->b_bs[i] * (p->batch[i] - 1);
+            if (g.residual) g.residual -= p->residual_bs[i] * (p->batch[i] - 1);
         }
         if (i < 0) return;
     }

@@ -15,7 +15,8 @@
  *   for_next var hidden target                     target: begin: after the loop, next: its first instruction
  *   nest (pb_nest.h)
  *   call site: of the plan's call-outs, through frame->call
- *   contract words dtype n_batch act pack m n k batch... a b c bias, each operand: base offset strides... (bias base -1: none)
+ *   contract words dtype n_batch act pack m n k batch... a b c bias [residual], each operand: base offset strides... (bias
+ *            base -1: none; act + PB_TAPE_RESIDUAL: a residual follows)
  */
 #ifndef PB_TAPE_H
 #define PB_TAPE_H
@@ -35,11 +36,12 @@ static char *pb_address(const pb_reg *r, int32_t base, int32_t offset) {
     return r[base].p + (offset >= 0 ? r[offset].i : 0);
 }
 
+enum { PB_TAPE_RESIDUAL = 256 };
 static const int32_t *pb_run_contract(const pb_frame *f, const int32_t *w) {
     const pb_reg *r = f->r;
     int32_t words = w[0], n_batch = w[2], pack = w[4];
     int64_t extents[n_batch + 1], strides[3][n_batch + 1];
-    pb_product_args p = {.dtype = w[1], .nbatch = n_batch, .act = w[3], .m = r[w[5]].i, .n = r[w[6]].i, .k = r[w[7]].i,
+    pb_product_args p = {.dtype = w[1], .nbatch = n_batch, .act = w[3] & ~PB_TAPE_RESIDUAL, .m = r[w[5]].i, .n = r[w[6]].i, .k = r[w[7]].i,
                          .batch = extents, .a_bs = strides[0], .b_bs = strides[1], .c_bs = strides[2]};
     const int32_t *at = w + 8;
     for (int32_t j = 0; j < n_batch; j++) extents[j] = r[*at++].i;
@@ -53,6 +55,13 @@ static const int32_t *pb_run_contract(const pb_frame *f, const int32_t *w) {
         at += 4 + n_batch;
     }
     if (at[0] >= 0) p.bias = pb_address(r, at[0], at[1]), p.bias_s = r[at[2]].i;
+    at += 3;
+    int64_t residual_bs[n_batch + 1];
+    if (w[3] & PB_TAPE_RESIDUAL) {
+        p.residual = pb_address(r, at[0], at[1]), p.residual_bs = residual_bs;
+        for (int32_t j = 0; j < n_batch; j++) residual_bs[j] = r[at[2 + j]].i;
+        p.residual_rs = r[at[2 + n_batch]].i, p.residual_cs = r[at[3 + n_batch]].i;
+    }
     if (pack >= 0 && f->packs && f->packs[pack]) p.has_pack = 1, p.pack = f->packs[pack];
     pb_product(&p);
     return w + words;
