@@ -137,6 +137,11 @@ def _ordered(mover: Callable[[Any], Any], name: str, function: Callable[..., Any
         operands = tuple(mover(v) if isinstance(v, np.ndarray) else v for v in operands)
     kinds = {v.dtype.kind for v in arrays}
     keywords = mover.keywords  # type: ignore[attr-defined]
+    if keywords["shorten"] and name not in ("var", "std"):
+        with np.errstate(all="ignore"):  # where the sizes add up past the largest number, the order decides
+            total = function(*(np.abs(v) if isinstance(v, np.ndarray) and v.dtype.kind == "f" else v for v in operands))
+            result = mover(function(*operands))
+            return np.where(np.isinf(total), np.nan, result).astype(result.dtype)[()] if np.isinf(total).any() else result
     if "f" not in kinds or kinds - set("fiub") or not np.signbit(keywords["zero"]):
         return mover(function(*operands))
     narrow = np.result_type(*(v.dtype for v in arrays))

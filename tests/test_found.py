@@ -146,6 +146,11 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "complex powers of zero and infinity": ("return [np.power(y[i % 2], z - i) for i in range(6)]",
                                             [np.array([0j, np.inf + 0j]), 3]),
     "large complex power": ("return np.power(y[0], z)", [np.array([1.01 + 0.5j]), 150]),
+    "integers beside floats": (
+        "n = y.shape[0]\n    r = [n < 3.0, n <= 2.5, n > 2.5, n >= 3.5, 3.5 > n, n == 3.0, n != 2.5, 0.5 < n, n < 1e300]\n"
+        "    for i in range(n):\n        r[0] = i < 1.5\n        y[i] += (i >= 1.0) + (1.5 > i)\n    return r, y", [np.zeros(3)]),
+    "number of NumPy's that begins as Python's": (
+        "s = 0\n    for w in y[::-1]:\n        s = w * 2 - s\n    return s", [np.arange(4)]),
     "invert True": ("return ~(y.shape[0] > 2)", [Y]),
     "smallest of two types": ("return -min(np.float64(0.1), 1e-3)", [Y]),
     # the object's shape is set, under all its names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 import numpy as np
 
@@ -161,6 +162,8 @@ class Cells(Emitting):
         """A Python int in a cell must not pass 64 bits unseen: outside the cell's bounds the interpreter takes over."""
         if value.python == "int" and isinstance(value.operand, Expr) and isinstance(cell.operand, Expr):
             lo, hi = cell.operand.bounds()
+            if lo == -inf or hi == inf:
+                return  # a cell of NumPy's, which holds any 64 bits
             change = value.operand - cell.operand
             if self.wide_counters and change.value is not None and abs(change.value) <= _COUNTER_STEP:
                 return  # more than a month of trips, a nanosecond each, to reach the limit

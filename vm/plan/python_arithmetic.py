@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from math import inf
+from math import ceil, floor, inf, isfinite
 from typing import Any
 
 from .extents import Expr, compare, const, floordiv, mod
@@ -22,6 +22,7 @@ _FOLD: dict[str, Callable[[Any, Any], Any]] = {
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 _SMALL = 2**31 - 1
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SCALAR = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 
 
@@ -203,9 +204,23 @@ def python_compare(t: Any, op: str, a: Num, b: Num) -> Num:
     a, b = _as_int(t, a), _as_int(t, b)
     if a.python == "int" and b.python == "int":
         return Num(_int_compare(t, op, a.operand, b.operand), "bool", "bool")  # type: ignore[arg-type]
+    if a.python == "int" and b.is_constant and isfinite(b.constant):
+        return _int_beside_float(t, op, a, float(b.constant))
+    if b.python == "int" and a.is_constant and isfinite(a.constant):
+        return _int_beside_float(t, _MIRRORED.get(op, op), b, float(a.constant))
     body = t.scalar_body()
     x, y = (body.cast(t.scalar_slot(body, v), "f64") for v in (a, b))
     return Num(body.op(_SCALAR[op], "f64", x, y), "bool", "bool")
+
+
+def _int_beside_float(t: Any, op: str, a: Num, b: float) -> Num:
+    """An integer compared with a float that is known: what an integer beside it says."""
+    if abs(b) >= 2**62:
+        return python_bool({"==": False, "!=": True, "<": b > 0, "<=": b > 0, ">": b < 0, ">=": b < 0}[op])
+    if op in ("==", "!=") and not b.is_integer():
+        return python_bool(op == "!=")
+    edge = ceil(b) if op in ("<", ">=") else floor(b)  # a < 2.5 is a < 3, a <= 2.5 is a <= 2
+    return Num(_int_compare(t, op, t.int_expr(a), const(edge)), "bool", "bool")
 
 
 def _int_compare(t: Any, op: str, a: Expr, b: Expr) -> Operand:
