@@ -151,6 +151,9 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
         "    for i in range(n):\n        r[0] = i < 1.5\n        y[i] += (i >= 1.0) + (1.5 > i)\n    return r, y", [np.zeros(3)]),
     "number of NumPy's that begins as Python's": (
         "s = 0\n    for w in y[::-1]:\n        s = w * 2 - s\n    return s", [np.arange(4)]),
+    "convolve with infinities": ("return np.convolve(y, z), np.convolve(z, y, 'same'), np.convolve(y, z[1:], 'valid')",
+                                 [Y, np.array([np.inf, 2.0, -np.inf])]),
+    "convolve infinities": ("return np.convolve(y, z), np.convolve(z, y, 'same')", [np.array([1.0, np.inf, 2, 3]), np.ones(2)]),
     "invert True": ("return ~(y.shape[0] > 2)", [Y]),
     "smallest of two types": ("return -min(np.float64(0.1), 1e-3)", [Y]),
     # the object's shape is set, under all its names

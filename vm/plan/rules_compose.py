@@ -373,6 +373,10 @@ def convolve(t: Typer, a: Value, v: Value, mode: Value = NONE) -> Value:
         sides = (left, pad - left)
     wide = first if name == "valid" else RULES["np.pad"](t, first, Seq(
         [Seq([python_int(e) for e in sides], "tuple")], "tuple"))
+    if name != "valid" and second.dtype[0] == "f":  # a padded zero times an infinity would be a NaN
+        finite = t.load(as_array(t, RULES["np.all"](t, ufunc(t, "isfinite", [second]), NONE, NONE, python_bool(True))))
+        body = t.scalar_body()
+        t.trap("INTERPRET", body.op("not", "bool", t.scalar_slot(body, finite)))
     windows = sliding_window_view(t, wide, python_int(n))
     from .rules_linear import product
     return product(t, windows, flip(t, second))  # type: ignore[arg-type]
