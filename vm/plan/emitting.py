@@ -244,7 +244,7 @@ class Emitting(State):
         if not ((x.is_entry and y.is_entry) or (x - y).is_entry):
             self.trap(trap, ONE - compare("eq", x, y))
             return True
-        return facts.ask_equal(x, y)
+        return facts.ask(facts.question(x, y))
 
     def broadcast(self, *shapes: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """NumPy's broadcast shape; refused (NumPy will raise) when the shapes do not fit."""

@@ -34,13 +34,14 @@ class Atom:
 class Expr:
     """const + sum(coef * product(atoms)); interned, so equality of normal forms is identity."""
 
-    __slots__ = ("_bounds", "_text", "atoms", "const", "is_entry", "terms", "value")
+    __slots__ = ("_bounds", "_sort_key", "_text", "atoms", "const", "is_entry", "terms", "value")
 
     def __init__(self, const: int, terms: tuple[tuple[tuple[Atom, ...], int], ...]) -> None:
         self.const, self.terms = const, terms
         self.value: int | None = None if terms else const  # the constant value, or None
         self._bounds: tuple[Bound, Bound] | None = None
         self._text = ""
+        self._sort_key: tuple[list[tuple[list[int], int]], int] | None = None
         direct = [atom for product, _ in terms for atom in product]
         # every atom inside, opaque arguments included
         self.atoms: frozenset[Atom] = frozenset(direct).union(*[x.atoms for atom in direct for x in atom.args])
@@ -96,6 +97,13 @@ class Expr:
                 lo, hi = lo + _times(coef, a), hi + _times(coef, b)
             self._bounds = (lo, hi)
         return self._bounds
+
+    def sort_key(self) -> tuple[list[tuple[list[int], int]], int]:
+        """A total order of expressions: constants first."""
+        found = self._sort_key
+        if found is None:
+            found = self._sort_key = [([atom.order for atom in product], coef) for product, coef in self.terms], self.const
+        return found
 
     def evaluate(self, env: Mapping[object, int] | Callable[[Atom], int]) -> int:
         """Value under env: a mapping from atom names, or a function from 'sym'/'reg' atoms."""

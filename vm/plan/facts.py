@@ -141,8 +141,13 @@ class Facts:
         """a == b; recorded when it must be asked."""
         known = self.is_equal(a, b)
         if known is None:
-            known = self.ask(equality(*_apart(self.norm(as_expr(a)), self.norm(as_expr(b)))))
+            known = self.ask(self.question(self.norm(as_expr(a)), self.norm(as_expr(b))))
         return known
+
+    @staticmethod
+    def question(a: Expr, b: Expr) -> Expr:
+        """What is asked where `is_equal` does not know of two normal expressions."""
+        return equality(*_apart(a, b))
 
     def can_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a == b: proved, or asked where both are known at entry; False otherwise."""
@@ -216,9 +221,7 @@ class Facts:
         return found
 
     def _find_lower_bound(self, expr: Expr) -> Bound:
-        best = expr.bounds()[0]
-        if self.low:
-            best = max(best, self._tight(expr))
+        best = max(expr.bounds()[0], self._tight(expr))
         for _ in range(0 if expr.is_entry else 4):
             expr, changed = self._push(expr, upper=False)
             best = max(best, expr.bounds()[0], self._tight(expr))
@@ -228,7 +231,7 @@ class Facts:
 
     def _tight(self, expr: Expr) -> Bound:
         """Lower bound with what facts say about symbols."""
-        if not self.low:
+        if expr.atoms.isdisjoint(self.low):
             return -inf
         total: Bound = expr.const
         for product, coef in expr.terms:
@@ -333,9 +336,4 @@ def _apart(a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 def equality(a: Expr, b: Expr) -> Expr:
     """a == b in one canonical order, so that a question is asked once."""
-    return compare("eq", *((b, a) if sort_key(a) < sort_key(b) else (a, b)))
-
-
-def sort_key(expr: Expr) -> tuple:
-    """A total order of expressions: constants first."""
-    return [([atom.order for atom in product], coef) for product, coef in expr.terms], expr.const  # type: ignore[return-value]
+    return compare("eq", b, a) if a.sort_key() < b.sort_key() else compare("eq", a, b)
