@@ -51,6 +51,11 @@ def _along(x: np.ndarray, axis: int | None, one: int) -> Iterator[Call]:
         for order in (1, 2, np.inf, -1, "fro", "nuc", 3):
             yield "np.linalg.norm", (x, order, axis, keep)
             yield "np.linalg.norm", (x, order, (0, 1), keep)
+        for name in ("np.sum", "arr.sum", "np.prod", "arr.prod", "np.mean", "arr.mean"):
+            yield name, (x, axis, N, N, keep)
+        yield from ((name, (x, axis, N, N, 1, keep)) for name in ("np.var", "arr.var", "np.std", "arr.std"))
+    yield from ((name, (x, axis)) for name in ("np.cumsum", "arr.cumsum", "np.cumprod", "arr.cumprod"))
+    yield "np.sum", (x, axis, np.float32)
     yield "np.average", (x, axis, x)
     yield from ((f"np.{name}", (x, axis)) for name in [
             "nanargmax", "nanargmin", "nanmedian", "sort", "argsort", "nancumsum", "nancumprod", "fft.fftshift",
@@ -94,6 +99,7 @@ def _of_one_array(x: np.ndarray) -> Iterator[Call]:
     yield from (("np.cov", (x, *rest)) for rest in ((N, True, True), (N, True, False, 0), (x,), (N, False)))
     yield "np.vander", (x, 3)
     yield "arr.partition", (x, 1)
+    yield "np.nan_to_num", (x,)
 
 
 def _of_matrices(dtype: Any, rng: np.random.Generator) -> Iterator[Call]:
@@ -132,7 +138,7 @@ def _of_two(dtype: Any, other: Any, rng: np.random.Generator) -> Iterator[Call]:
         yield "np.digitize", (x, np.sort(u))
     yield "np.searchsorted", (np.sort(u), v, "left", np.argsort(u))
     cube = sample(other, (2, 3, 4), rng)
-    for name in ("np.dot", "arr.dot"):
+    for name in ("np.dot", "arr.dot", "np.matmul", "op.matmul"):
         yield from ((name, (a, b)) for a, b in ((m, v), (m, w.T), (v, v), (m, cube), (v, cube)))
         yield name, (sample(dtype, (2, 2, 3), rng), cube)
     for mode in ("same", "valid", "full"):

@@ -229,6 +229,8 @@ PB_INLINE pb_f32 pb_odd_f32(pb_f64 x) {
     return pb_from_bits_f32(exact ? bits : odd);
 }
 
+PB_INLINE pb_f16 pb_narrow_f16_f64(pb_f64 x) { return pb_narrow_f16(pb_odd_f32(x)); }
+
 #define PB_MEMORY(M, T)                                                                                                 \
     PB_INLINE pb_##T pb_widen_##M(pb_##M x) { return (pb_##T)x; }                                                       \
     PB_INLINE pb_##M pb_narrow_##M(pb_##T x) { return (pb_##M)x; }

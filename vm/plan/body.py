@@ -40,6 +40,13 @@ def wrap(body: Body, slot: Slot, memory: str) -> Slot:
     return slot
 
 
+def for_memory(body: Body, slot: Slot, memory: str) -> Slot:
+    """The slot in a native dtype whose store into memory rounds once."""
+    if memory == "f16" and body.dtype(slot) == "f64":
+        return slot
+    return body.cast(slot, COMPUTE[memory])
+
+
 def result_dtype(name: str, dtype: str) -> str:
     """Native dtype of an operation's result."""
     return "bool" if BY_NAME[name].predicate else dtype

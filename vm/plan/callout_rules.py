@@ -241,6 +241,36 @@ calls("np.nanstd", "np.nanvar")(_statistic(lambda d: real(inexact(d)), "out dtyp
 calls("np.nanargmax", "np.nanargmin")(_statistic(lambda d: "i64", ""))
 
 
+def _dtype_given(q: Question, normal: str) -> str:
+    """The dtype of `dtype=`, else the normal one."""
+    if not q.is_given("dtype"):
+        return normal
+    found = DTYPE_NAMES.get(np.dtype(option(q, "dtype")))
+    if found is None:
+        raise q.refuse("with such a dtype")
+    return found
+
+
+def _accumulating(dtype: Callable[[str], str], refused: str) -> Callable[[Question], Made]:
+    def rule(q: Question) -> Made:
+        without(q, refused)
+        if "where" in q.values and option(q, "where") is not True:
+            raise q.refuse("with where=")
+        x = _with_axes(q)
+        return reduced(q, _dtype_given(q, dtype(x.dtype)), x.shape)
+    return rule
+
+
+# of float16; other dtypes are planned
+calls("np.sum", "arr.sum", "np.prod", "arr.prod")(_accumulating(summed, "out initial"))
+calls("np.mean", "arr.mean")(_accumulating(inexact, "out"))
+calls("np.var", "arr.var", "np.std", "arr.std")(_accumulating(lambda d: real(inexact(d)), "out"))
+calls("np.cumsum", "arr.cumsum", "np.cumprod", "arr.cumprod")(lambda q: _scan(q, summed, "out"))
+
+
+calls("np.nan_to_num")(same(lambda d: d))
+
+
 @calls("np.ptp")
 def _ptp(q: Question) -> Made:
     without(q, "out")
@@ -324,10 +354,10 @@ calls("np.unwrap")(same(inexact, "p"))
 calls("np.nancumsum", "np.nancumprod")(lambda q: _scan(q, summed))
 
 
-def _scan(q: Question, dtype: Callable[[str], str]) -> Made:
-    without(q, "out dtype")
+def _scan(q: Question, dtype: Callable[[str], str], refused: str = "out dtype") -> Made:
+    without(q, refused)
     x = _with_axes(q)
-    return Made(dtype(x.dtype), x.shape if q.is_given("axis") else (product_of(x.shape),))
+    return Made(_dtype_given(q, dtype(x.dtype)), x.shape if q.is_given("axis") else (product_of(x.shape),))
 
 
 @calls("np.angle")

@@ -213,6 +213,18 @@ def _dot(q: Question) -> Made:
     return made(common(a.dtype, b.dtype), (*a.shape[:-1], *b.shape[:-2], *(b.shape[-1:] if b.ndim > 1 else ())))
 
 
+@calls("np.matmul", "op.matmul")
+def _matmul(q: Question) -> Made:
+    from .callout_rules import common, without
+
+    without(q, "out dtype")
+    a, b = (like(q, name) for name in (("x1", "x2") if q.name == "np.matmul" else ("a", "b")))
+    if not a.ndim or not b.ndim:
+        raise q.refuse("of numbers")
+    batch = q.t.broadcast(a.shape[:-2], b.shape[:-2])
+    return made(common(a.dtype, b.dtype), (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())))
+
+
 # --- indices of triangles ---------------------------------------------------------------------------------------------
 
 def _triangle(size: Callable[[Question], tuple[Expr, Expr]]) -> Callable[[Question], Several]:

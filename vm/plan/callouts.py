@@ -92,6 +92,12 @@ EITHER = frozenset((
     "np.dot", "arr.dot", "np.linalg.norm", "np.nanmean", "np.nanprod", "np.nansum", "np.ptp", "np.putmask", "np.trapezoid"))
 
 
+# what is called out for float16 alone
+OF_HALVES = frozenset((
+    "np.sum", "arr.sum", "np.prod", "arr.prod", "np.mean", "arr.mean", "np.var", "arr.var", "np.std", "arr.std",
+    "np.cumsum", "arr.cumsum", "np.cumprod", "arr.cumprod", "np.matmul", "op.matmul", "np.nan_to_num"))
+
+
 def calls(*names: str) -> Callable[[CallRule], CallRule]:
     """Register the rule of kernels that are called out to."""
     def add(function: CallRule) -> CallRule:
@@ -197,6 +203,7 @@ def _complex_operand(t: Any, value: Cplx, is_written: bool) -> CallArg:
 def _result(t: Any, made: Made, extents: dict[int, ScalarReg]) -> tuple[CallResult, Value]:
     if not made.dtype:
         return CallResult("ignored"), Static(None)
+    t.has_half = t.has_half or made.dtype == "f16"
     if made.shape is None:
         return _scalar(t, made)
     if made.dtype not in COMPUTE and made.dtype not in PARTS:

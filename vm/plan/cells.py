@@ -211,6 +211,8 @@ def join_types(a: Num, b: Num) -> tuple[str, str] | None:
     if python.python == "bool" or (number.maybe and number.maybe != python.python):
         return None
     dtype = number.dtype
+    if dtype == "f16":
+        return None
     if python.python == "float" and dtype == "f64":
         return dtype, "float"
     if not python.is_constant:

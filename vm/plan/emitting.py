@@ -10,7 +10,7 @@ import numpy as np
 
 from ...templates.records import replace
 from ..lang.bytecode import Program
-from .body import NestBody, ScalarBody
+from .body import NestBody, ScalarBody, for_memory
 from .extents import ONE, ZERO, Expr, compare, const
 from .planner_errors import PlanRefused
 from .reading import LiveReader, RecordedReader
@@ -114,14 +114,14 @@ class Emitting(State):
         view = target.view
         if isinstance(value, Num) and not view.shape and mask is None:
             body = self.scalar_body()
-            slot = body.cast(self.scalar_slot(body, value), COMPUTE[view.dtype])
+            slot = for_memory(body, self.scalar_slot(body, value), view.dtype)
             self.emit(StoreStep(view, slot))  # type: ignore[arg-type]
             return
         body_n = NestBody()
         if isinstance(value, Arr):
             value = self.away_from(value, target)
         slot = self.slot(body_n, value, view.shape)
-        slot = body_n.cast(slot, COMPUTE[view.dtype])
+        slot = for_memory(body_n, slot, view.dtype)
         masks = -1
         if mask is not None:
             mask_slot = self.slot(body_n, self.away_from(mask, target), view.shape)
@@ -346,6 +346,7 @@ class Emitting(State):
             name = None
         if name is None or name not in COMPUTE:
             raise PlanRefused(f"dtype {spec!r} is not planned", kind="dtype")
+        self.has_half = self.has_half or name == "f16"
         return name
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .body import NestBody, result_dtype, truth, wrap
+from .body import NestBody, for_memory, result_dtype, truth, wrap
 from .extents import Expr, compare
+from .halves import as_half, rounded
 from .planner_errors import PlanRefused
 from .python_arithmetic import python_binary, python_compare, python_negative
 from .signature import DTYPE_NAMES, NUMPY_DTYPES
@@ -102,6 +103,9 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
     """
     if dtype not in COMPUTE:
         raise PlanRefused(f"dtype {dtype} is not planned", kind="dtype")
+    if dtype == "f16":
+        t.has_half = True
+        operands = [as_half(t, v) if isinstance(v, Num) and v.dtype not in ("f16", "bool") else v for v in operands]
     arrays = [v for v in operands if isinstance(v, Arr)]
     shape = t.broadcast(*[a.view.shape for a in arrays]) if arrays else ()
     if out is not None or mask is not None:
@@ -110,6 +114,8 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
         body = t.scalar_body()
         slots = [t.scalar_slot(body, t.load(v) if isinstance(v, Arr) else v) for v in operands]
         slot = expression(body, slots)
+        if dtype == "f16":
+            return rounded(t, body, slot)
         if isinstance(slot, ScalarReg) and slot.expr is not None:
             return Num(slot.expr, dtype)
         if isinstance(slot, Expr) and slot.value is None:
@@ -119,7 +125,7 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
         return Num(slot, dtype)
     nest = NestBody()
     slots = [t.slot(nest, v, shape) for v in operands]
-    slot = nest.only(nest.cast(expression(nest, slots), COMPUTE[dtype]))
+    slot = nest.only(for_memory(nest, expression(nest, slots), dtype))
     result = t.new_temp(shape, dtype)
     number, ops = nest.number(slot), nest.finish()
     t.emit(Nest(result.shape, nest.inputs, ops, [NestOut(number, "store", result.view)], t.pc))
@@ -168,6 +174,8 @@ def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: 
     if scalars:
         for value, dtype in zip(operands, dtypes, strict=False):
             check_weak(t, value, dtype)
+        if dtypes[0] == "f16":  # a comparison: where the result is float16, `elementwise` does it
+            operands = [as_half(t, v) if isinstance(v, Num) and v.dtype != "f16" else v for v in operands]
     if name == "power" and dtypes[0][0] in "iu":
         exponent = operands[1]
         if not (isinstance(exponent, Num) and exponent.is_constant and exponent.constant >= 0):
@@ -473,7 +481,7 @@ def inplace(t: Typer, op: str, a: Value, b: Value) -> Value:  # type: ignore[mis
         return RULES[op](t, a, b)
     if op == "op.matmul" and not (isinstance(b, Arr) and b.ndim >= 2):
         raise PlanRefused("@= with a vector or number", kind="shape-error")
-    value = RULES[op](t, a, b)
+    value = t.apply(op, a, b)
     if not isinstance(value, (Arr, Num)):
         raise PlanRefused("an in-place result that is no array", kind="operand")
     if not np.can_cast(NUMPY_DTYPES[value.dtype], NUMPY_DTYPES[a.dtype], "same_kind"):
@@ -637,8 +645,7 @@ def cast_to(body: Any, slot: Any, memory: str) -> Any:
     """A slot converted as astype would: small integers truncate."""
     if memory in ("i8", "i16", "u8", "u16") and body.dtype(slot) == "i64":
         return wrap(body, body.cast(slot, "i32"), memory)
-    slot = body.cast(slot, COMPUTE[memory])
-    return wrap(body, slot, memory)
+    return wrap(body, for_memory(body, slot, memory), memory)
 
 
 @attribute("real")

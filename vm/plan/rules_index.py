@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .body import NestBody
+from .body import NestBody, for_memory
 from .emitting import product_of
 from .extents import Expr, compare, const, emax, emin, floordiv, select
 from .planner_errors import PlanRefused
@@ -16,7 +16,7 @@ from .signature import NUMPY_DTYPES
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
 from .typer_state import NeedUnroll
-from .values import COMPUTE, Arr, Lazy, Map, Num, Seq, SliceV, Static, Value
+from .values import Arr, Lazy, Map, Num, Seq, SliceV, Static, Value
 
 # --- subscripts -------------------------------------------------------------------------------------------------------
 
@@ -436,7 +436,7 @@ def scatter(t: Typer, target: Arr, advanced: dict[int, Arr], value: Value) -> Va
         value = fit(t, value, shape_out)
         if value.view.buffer is view.buffer:
             value = t.copy(value)
-    slot = nest.cast(t.slot(nest, value, shape_out), COMPUTE[target.dtype])
+    slot = for_memory(nest, t.slot(nest, value, shape_out), target.dtype)
     ops = nest.finish()
     numbered = tuple((nest.number(s), e, st) for s, e, st in indexes)
     t.emit(Nest(shape_out, nest.inputs, ops,

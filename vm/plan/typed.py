@@ -24,6 +24,7 @@ from .complex_values import complex_attribute, complex_compare, complex_inplace,
 from .control import Control
 from .emitting import product_of
 from .extents import Expr, as_expr, compare, const, select, symbol
+from .halves import is_called_out, is_half
 from .planner_errors import PlanRefused
 from .reading import LiveReader, RecordedReader
 from .signature import DTYPE_NAMES, NUMPY_DTYPES, Signature
@@ -174,6 +175,7 @@ class Typer(Control):
         if row.kind == "array":
             if row.dtype not in COMPUTE and row.dtype[0] != "c":
                 raise PlanRefused(f"dtype {row.dtype} is not planned", kind="dtype")
+            self.has_half = self.has_half or row.dtype == "f16"
             if row.shape is not None:
                 shape: tuple[Expr, ...] = tuple(const(n) for n in row.shape)
             else:
@@ -191,6 +193,7 @@ class Typer(Control):
         if row.kind == "scalar":
             if row.dtype not in COMPUTE:
                 raise PlanRefused(f"dtype {row.dtype} is not planned", kind="dtype")
+            self.has_half = self.has_half or row.dtype == "f16"
             native = COMPUTE[row.dtype]
             if native == "i64":
                 return Num(symbol(row.path, -2**47, 2**47), row.dtype, row.python, index)
@@ -234,12 +237,15 @@ class Typer(Control):
             return python_float(value)
         if isinstance(value, np.generic) and value.dtype in DTYPE_NAMES and DTYPE_NAMES[value.dtype] in COMPUTE:
             name = DTYPE_NAMES[value.dtype]
+            self.has_half = self.has_half or name == "f16"
             return Num(Literal(value.item(), COMPUTE[name]), name)
         if isinstance(value, tuple):
             return Seq([self.constant(v) for v in value], "tuple")
         if isinstance(value, complex):
             return Cplx(python_float(value.real), python_float(value.imag), "c128", "complex")
-        return Static(value)
+        found = Static(value)
+        self.has_half = self.has_half or is_half(found)
+        return found
 
     # --- running ------------------------------------------------------------------------------------------------------
 
@@ -371,6 +377,8 @@ class Typer(Control):
 
     def apply(self, name: str, *values: Value) -> Value:
         """The rule of a kernel, or that of its complex form."""
+        if self.has_half and is_called_out(name, values):
+            return call_out(self, name, values)
         if is_complex_call(name, values):
             return complex_kernel(self, name, values)
         return RULES[name](self, *values)
@@ -426,6 +434,9 @@ class Typer(Control):
             raise PlanRefused("a scalar that is NumPy's on one path and Python's on another", kind="two-types")
         if values and name.startswith("arr."):
             check_has(values[0], name[4:])
+        if self.has_half and is_called_out(name, values):
+            self.regs[dst] = call_out(self, name, values)
+            return
         is_planned = name in RULES and name not in EITHER and not is_complex_call(name, values)
         self.regs[dst] = self._planned(name, values) if is_planned else self._called_out(name, values)
 
