@@ -92,12 +92,18 @@ static int pb_nest_box(pb_nest *z) {
         for (int32_t k = 0; k < h->n_out; k++)
             if (z->out[k].act == PB_OUT_REDUCE) pb_fill_identity(z->out[k].w[0], z->out[k].w[2], z->out[k].acc, n_acc + 1);
 
-    pb_bind_strips(z, micro, chunk * inner);
+    pb_op *all = pb_bind_strips(z, micro, chunk * inner); /* all operations in one list, if that is so */
+    int is_bare = all != NULL;                            /* and nothing but whole strips and outputs in place */
+    for (int32_t k = 0; k < h->n_out; k++) is_bare &= z->out[k].act == PB_OUT_DIRECT;
 
     int fresh = 1; /* fixed scalars are splat once */
     for (int64_t r = chunk;;) {
         int64_t n = r * inner;
         tile_n[0] = r;
+        if (is_bare && n * pb_native_bytes[all->out->dtype] % PB_STRIP_BYTES == 0) {
+            pb_run_strips(z, all, n);
+            goto next;
+        }
         for (int32_t k = 0; k < h->n_out; k++)
             if (z->out[k].act == PB_OUT_DIRECT) z->out[k].slot->p = z->out[k].slot->v = pb_here(z->out[k].x);
         for (int32_t k = 0; k < h->n_in; k++) {
@@ -122,7 +128,8 @@ static int pb_nest_box(pb_nest *z) {
             }
             if (slot->splat && (fresh || !slot->fixed)) pb_splat(slot->v, slot->p, pb_native_bytes[slot->dtype], n);
         }
-        for (int32_t k = 0; k < h->n_ops; k++) {
+        if (all) pb_run_strips(z, all, n);
+        else for (int32_t k = 0; k < h->n_ops; k++) {
             pb_slot *slot = z->slots + h->n_in + k;
             if (z->op[k].in_run) {
                 if (z->op[k].list) pb_run_strips(z, z->op + k, n);
@@ -135,7 +142,6 @@ static int pb_nest_box(pb_nest *z) {
         for (int32_t k = 0; k < h->n_out; k++)
             if (pb_run_out(z, z->out + k, &g, n, tile_n, t, pos[t], acc->at)) { status = 1; goto done; }
         fresh = 0;
-
     next:;
         int32_t j = t;
         int64_t step = chunk;
@@ -145,7 +151,7 @@ static int pb_nest_box(pb_nest *z) {
                 for (int32_t k = 0; k < n_x; k++) z->x[k].at += step * z->x[k].s[j];
                 break;
             }
-            for (int32_t k = 0; k < n_x; k++) z->x[k].at -= pos[j] * z->x[k].s[j];
+            for (int32_t k = 0; k < n_x && pos[j]; k++) z->x[k].at -= pos[j] * z->x[k].s[j];
             pos[j] = 0;
             if (j == a && !complete)
                 for (int32_t k = 0; k < h->n_out; k++)

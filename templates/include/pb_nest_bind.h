@@ -70,7 +70,7 @@ static void pb_bind_slots(pb_nest *z, pb_pool *pool, int32_t t, int64_t r, int64
     for (int32_t k = 0; k < n_in; k++) {
         pb_in *in = z->in + k;
         pb_slot *slot = z->slots + k;
-        slot->dtype = (uint8_t)in->w[1], slot->splat = 0, slot->fixed = 0;
+        slot->dtype = (uint8_t)in->w[1], slot->splat = 0, slot->fixed = 0, slot->from = &slot->p;
         in->last = NULL, in->last_rows = 0, in->moving = 0;
         if (in->w[0] == PB_IN_SCALAR) {
             slot->p = (char *)&z->frame->r[in->w[2]], slot->scalar = slot->fixed = 1, in->act = PB_ACT_NONE;
@@ -81,8 +81,9 @@ static void pb_bind_slots(pb_nest *z, pb_pool *pool, int32_t t, int64_t r, int64
         if (slot->scalar) {
             slot->p = (char *)&z->cells[k];
             in->act = in->w[0] == PB_IN_IOTA ? PB_ACT_IOTA_ONE : native ? PB_ACT_DIRECT : PB_ACT_LOAD_ONE;
+            if (in->act == PB_ACT_DIRECT) slot->from = (char **)&in->x->at;
         } else if (native && in->x->form == PB_FORM_FLAT) {
-            in->act = PB_ACT_DIRECT;
+            in->act = PB_ACT_DIRECT, slot->from = (char **)&in->x->at;
         } else {
             in->act = in->w[0] == PB_IN_IOTA ? PB_ACT_IOTA : PB_ACT_LOAD;
             slot->p = pb_take(pool, n * pb_native_bytes[slot->dtype]);
@@ -97,7 +98,7 @@ static void pb_bind_slots(pb_nest *z, pb_pool *pool, int32_t t, int64_t r, int64
         pb_op *op = z->op + k;
         const int32_t *w = op->w;
         pb_slot *slot = op->out = z->slots + n_in + k;
-        slot->dtype = (uint8_t)w[2], slot->splat = slot->fixed = 0;
+        slot->dtype = (uint8_t)w[2], slot->splat = slot->fixed = 0, slot->from = &slot->p;
         if (w[0] == 1) {
             int scalar = 1;
             const int32_t *triples = w + 13 + h->n_axes;
@@ -199,6 +200,7 @@ static void pb_bind_outs(pb_nest *z, pb_pool *pool, pb_groups *g, int32_t t, int
                 out->act = PB_OUT_DIRECT;
                 for (int32_t i = 0; i < k; i++) /* one place only */
                     if (z->out[i].act == PB_OUT_DIRECT && z->out[i].slot == slot) out->act = PB_OUT_STORE;
+                if (out->act == PB_OUT_DIRECT) slot->from = (char **)&out->x->at;
                 if (out->act == PB_OUT_DIRECT && w[1] < h->n_in) z->in[w[1]].moving = 1;
             } else {
                 out->act = PB_OUT_STORE, slot->splat |= slot->scalar;

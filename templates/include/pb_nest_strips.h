@@ -2,8 +2,8 @@
  *
  * A run goes from an operation that pb_strips has to the last such one of the same dtype before something else that works on
  * whole tiles; operations on single scalars stand in between and are done first. It runs in place of its last member.
- * A member's result goes on in the accumulator; it is stored, in its slot, when anything but the next member reads it. What
- * is left of a tile after its last whole strip goes operation by operation, as tiles without runs do.
+ * A member's result goes on in the accumulator; it is stored, in its slot, when anything but the next member reads it. Lists
+ * find operands that move with the tile in the walk itself (`from` of a slot). What is left of a tile after its last whole strip goes operation by operation, as tiles without runs do.
  */
 #ifndef PB_NEST_STRIPS_H
 #define PB_NEST_STRIPS_H
@@ -36,7 +36,7 @@ static pb_micro *pb_list_run(pb_nest *z, int32_t first, int32_t last, const uint
     for (int32_t k = first; k <= last;) {
         const int32_t *w = z->op[k].w, a = w[4], b = w[3] == 2 ? w[5] : -1;
         const pb_any_fn *forms = pb_strips[w[1]];
-        char **pa = &z->slots[a].p, **pb = b >= 0 ? &z->slots[b].p : NULL;
+        char **pa = z->slots[a].from, **pb = b >= 0 ? z->slots[b].from : NULL;
         int32_t form;
         if (b < 0) form = held == a ? PB_FORM_A : PB_FORM_M;
         else if (a == b) form = PB_FORM_MM;
@@ -50,20 +50,22 @@ static pb_micro *pb_list_run(pb_nest *z, int32_t first, int32_t last, const uint
         if (k <= last) next = (z->op[k].w[4] == held) + (z->op[k].w[3] == 2 && z->op[k].w[5] == held);
         if (uses[held] > (next == 1))
             *m++ = (pb_micro){.fn = wide ? (pb_any_fn)pb_strip_store_f64 : (pb_any_fn)pb_strip_store_f32,
-                              .from = {&z->slots[held].p, NULL}};
+                              .from = {z->slots[held].from, NULL}};
     }
-    *m++ = (pb_micro){.fn = wide ? (pb_any_fn)pb_strip_end_f64 : (pb_any_fn)pb_strip_end_f32, .from = {NULL, NULL}};
+    z->op[last].n_list = (int32_t)(m - z->op[last].list);
+    *m++ = (pb_micro){.fn = wide ? (pb_any_fn)pb_strip_end_f64 : (pb_any_fn)pb_strip_end_f32, .p = (char *)z->op[last].list};
     return m;
 }
 
-/* Find the runs; `micro` has room for three entries an operation. Slots are bound. */
-static void pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n) {
+/* Find the runs; `micro` has room for three entries an operation. Slots are bound. Returns the operation whose list is all that
+ * there is to do for a tile, if there is one. */
+static pb_op *pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n) {
     const pb_nest_head *h = z->h;
     uint16_t uses[h->n_in + h->n_ops + 1];
     int counted = 0;
     int32_t first = -1, last = -1, count = 0;
     for (int32_t k = 0; k < h->n_ops; k++) z->op[k].in_run = 0, z->op[k].list = NULL;
-    if (n * 4 < PB_STRIP_BYTES) return;
+    if (n * 4 < PB_STRIP_BYTES) return NULL;
     for (int32_t k = 0; k <= h->n_ops; k++) {
         pb_op *op = z->op + k;
         if (k < h->n_ops && op->w[0] == 0 && op->out->scalar) continue;
@@ -82,19 +84,27 @@ static void pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n) {
             op->in_run = 1, last = k, count++;
         }
     }
+    for (int32_t k = 0; k < h->n_ops; k++)
+        if (!z->op[k].in_run || (z->op[k].list && k + 1 < h->n_ops)) return NULL;
+    for (int32_t k = 0; k < h->n_in; k++)
+        if (z->slots[k].splat || (z->in[k].act != PB_ACT_NONE && z->in[k].act != PB_ACT_DIRECT)) return NULL;
+    return h->n_ops ? z->op + h->n_ops - 1 : NULL;
 }
 
 /* A run over a tile of n elements, in place of its last member. */
 static void pb_run_strips(const pb_nest *z, pb_op *op, int64_t n) {
     const int wide = op->out->dtype == PB_N_f64;
     const int64_t bytes = n * (wide ? 8 : 4), whole = bytes - bytes % PB_STRIP_BYTES;
-    for (pb_micro *m = op->list;; m++) {
-        if (m->from[0]) m->p = *m->from[0];
-        else if (!m->from[1] && m->fn == (wide ? (pb_any_fn)pb_strip_end_f64 : (pb_any_fn)pb_strip_end_f32)) break;
-        if (m->from[1]) m->q = *m->from[1];
+    if (whole) {
+        pb_micro *m = op->list;
+        for (const pb_micro *end = m + op->n_list; m < end; m++) {
+            if (m->from[0]) m->p = *m->from[0];
+            if (m->from[1]) m->q = *m->from[1];
+        }
+        m->q = (char *)(intptr_t)whole;
+        if (wide) pb_strip_run_f64(op->list);
+        else pb_strip_run_f32(op->list);
     }
-    if (wide) pb_strip_run_f64(op->list, whole);
-    else pb_strip_run_f32(op->list, whole);
     if (whole == bytes) return;
     const int64_t rest = n - whole / (wide ? 8 : 4);
     pb_op *member = op;

@@ -54,6 +54,7 @@ static inline char *pb_here(const pb_operand *x) { return (char *)x->at; }
 typedef struct {
     char *p;         /* the value of the tile: n elements, or one if `scalar` */
     char *v;         /* n elements even so, when `splat` */
+    char **from;     /* where p is found: in the slot itself, or an operand's `at` that p follows from tile to tile */
     uint8_t dtype, scalar, splat, fixed; /* fixed: the same scalar in every tile */
 } pb_slot;
 
@@ -79,6 +80,7 @@ typedef struct {
     uint8_t act;
     uint8_t variant; /* of the stencil: bit 0, the second operand is one scalar; bit 1, the first */
     uint8_t in_run;  /* done by a list */
+    int32_t n_list;  /* entries of the list before its end */
 } pb_op;
 
 typedef struct {

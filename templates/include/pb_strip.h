@@ -3,12 +3,15 @@
  * A block stencil reads its operands from L1 and writes its result there, which costs more than an addition does. So runs of
  * cheap operations over one dtype (STRIPS of templates/stencils.py) become a list of micro-operations for an accumulator machine: each takes
  * the accumulator (eight vectors, which are its arguments), its other operand from memory, and ends in a call of the next
- * one, which the compiler turns into a jump (where it does not, the list is short and so is the stack). Forms of f(first, second):
+ * one, which the compiler turns into a jump; the last entry goes to the next strip. Forms of f(first, second):
  * `am` accumulator and memory, `ma` the other way round, `as` and `sa` with a scalar, `mm`, `ms`, `sm` without the accumulator;
  * `a` and `m` of f(x). The accumulator is stored where something else than the next operation reads it (pb_bind_strips).
  */
 #ifndef PB_STRIP_H
 #define PB_STRIP_H
+#ifndef __OPTIMIZE__
+#error "without optimisation the calls that end micro-operations would fill the stack"
+#endif
 #include "pb_scalar.h"
 
 #ifndef PB_VECTOR_BYTES
@@ -41,14 +44,18 @@ typedef struct {
     typedef void (*pb_strip_##T)(const pb_micro *m, int64_t at, pb_acc_##T a0, pb_acc_##T a1, pb_acc_##T a2, pb_acc_##T a3, \
                                  pb_acc_##T a4, pb_acc_##T a5, pb_acc_##T a6, pb_acc_##T a7);                           \
     PB_INLINE pb_acc_##T pb_spread_##T(const char *p) { return *(const pb_##T *)p - (pb_acc_##T){0}; }                  \
-    PB_STRIP_BEGIN(end, T) (void)m, (void)at, (void)a0, (void)a1, (void)a2, (void)a3, (void)a4, (void)a5, (void)a6, (void)a7; } \
+    PB_STRIP_BEGIN(end, T) /* p: the list's first entry, q: how many bytes there are */                                 \
+        at += PB_STRIP_BYTES;                                                                                           \
+        if (at >= (intptr_t)m->q) return;                                                                               \
+        m = (const pb_micro *)m->p - 1;                                                                                 \
+    PB_STRIP_NEXT(T)                                                                                                    \
     PB_STRIP_BEGIN(store, T)                                                                                            \
         pb_accmem_##T *p = (pb_accmem_##T *)(m->p + at);                                                                    \
         p[0] = a0, p[1] = a1, p[2] = a2, p[3] = a3, p[4] = a4, p[5] = a5, p[6] = a6, p[7] = a7;                         \
     PB_STRIP_NEXT(T)                                                                                                    \
-    static void pb_strip_run_##T(const pb_micro *m, int64_t bytes) {                                                    \
+    static void pb_strip_run_##T(const pb_micro *m) {                                                                   \
         pb_acc_##T z = {0};                                                                                             \
-        for (int64_t at = 0; at < bytes; at += PB_STRIP_BYTES) ((pb_strip_##T)m->fn)(m, at, z, z, z, z, z, z, z, z);    \
+        ((pb_strip_##T)m->fn)(m, 0, z, z, z, z, z, z, z, z);                                                            \
     }
 #define PB_STRIP_BEGIN(name, T)                                                                                         \
     static void pb_strip_##name##_##T(const pb_micro *m, int64_t at, pb_acc_##T a0, pb_acc_##T a1, pb_acc_##T a2,       \
