@@ -141,6 +141,12 @@ def test_a_name_with_other_bounds_is_another_symbol() -> None:
     assert is_less_equal(1, positive) is True and is_less_equal(1, anywhere) is None
 
 
+def test_trimming_keeps_what_modules_hold() -> None:
+    row, zero = register("row", 0), const(0)
+    trim_interned(limit=0)
+    assert (row + 5) - 5 is row and row - row is zero and const(0) is zero and const(1) is mul(const(1), const(1))
+
+
 def test_trimming_keeps_values() -> None:
     before = N * M + 3
     trim_interned(limit=0)

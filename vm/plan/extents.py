@@ -203,12 +203,15 @@ def _intern(constant: int, terms: dict[tuple[Atom, ...], int]) -> Expr:
     key = (constant, tuple(items))
     found = _exprs.get(key)
     if found is None:
-        found = _exprs[key] = Expr(*key)
+        if not constant and len(items) == 1 and items[0][1] == 1 and len(items[0][0]) == 1:
+            found = items[0][0][0].expr  # an atom that outlives a trimming keeps its expression
+        found = _exprs[key] = found or Expr(*key)
     return found
 
 
-def trim_interned(limit: int = 200_000) -> None:
-    """Forget interned expressions past `limit`: plans made before stay valid. Only between plannings, never during one."""
+def trim_interned(limit: int = 20_000) -> None:
+    """Forget interned expressions past `limit` (some 20 MB of them): plans made before stay valid. Only between plannings,
+    never during one."""
     if len(_exprs) > limit or len(_atoms) > limit:
         for table in (_exprs, _atoms, _sums, _differences, _products, _constants):
             table.clear()  # type: ignore[attr-defined]
