@@ -480,6 +480,13 @@ class _KernelPrinter:
         if instr.bias is not None:
             self.line(f"p.bias = {self.address(instr.bias.base, instr.bias.offset)}, "
                       f"p.bias_s = {self.use(instr.bias.strides[0])};")
+        if instr.residual is not None:
+            plus = instr.residual
+            rs, cs = (self.use(s) for s in plus.strides[nbatch:])
+            if nbatch:
+                self.line(f"const int64_t residual_bs[] = {batch_strides(plus)};")
+                self.line("p.residual_bs = residual_bs;")
+            self.line(f"p.residual = {self.address(plus.base, plus.offset)}, p.residual_rs = {rs}, p.residual_cs = {cs};")
         self.line("pb_bundle_product(&p);")
         self.line("}")
 

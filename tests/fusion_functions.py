@@ -41,6 +41,10 @@ def attention(x, wq, wk, wv):
     return scores @ v
 
 
+def bag(table, ids, weights):
+    return (table[ids] * weights[:, :, None]).sum(axis=1)
+
+
 def in_loop(x, n):
     for i in range(n):
         x = np.tanh(x) * 0.5 + x[::-1] * (i + 1)
@@ -55,5 +59,6 @@ FUNCTIONS = {
     "norm_after_product": (norm_after_product, lambda b: (normal(b, 9), normal(9, 21), normal(b, 21), normal(21), normal(21))),
     "statistics": (statistics, lambda b: (normal(b, 6),)),
     "attention": (attention, lambda b: (normal(b, 8), normal(8, 8), normal(8, 8), normal(8, 8))),
+    "bag": (bag, lambda b: (normal(30, 6), np.random.default_rng(b).integers(-30, 30, (b, 5)), normal(b, 5))),
     "in_loop": (in_loop, lambda b: (normal(b, 5), 3)),
 }

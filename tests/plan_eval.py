@@ -347,7 +347,7 @@ class StepEvaluator:
             batch, m, n, k = tuple(map(self.number, step.batch)), *map(self.number, (step.m, step.n, step.k))
             if a.shape != (*batch, m, k) or b.shape != (*batch, k, n) or out.shape != (*batch, m, n):
                 raise Violation(f"product of {a.shape} and {b.shape} into {out.shape}")
-            residual = getattr(step, "residual", None)
+            residual = step.residual
             run_contract(step.dtype, a, b, out, self.window(step.bias) if step.bias else None, step.act,
                          self.window(residual) if residual else None)
         elif isinstance(step, S.CallStep):
@@ -520,7 +520,7 @@ class CodeEvaluator:
                 pack = self.code.packs[instr.pack]
                 assert (pack.k, pack.n) == (k, n)
                 assert self.regs[instr.b.base].data is memory_of(self.leaves[pack.row]).data or pack.row >= 0
-            residual = getattr(instr, "residual", None)
+            residual = instr.residual
             run_contract(instr.dtype, a, b, self.window(instr.out, (*batch, m, n), instr.dtype),
                          self.window(instr.bias, (n,), instr.dtype) if instr.bias else None, instr.act,
                          self.window(residual, (*batch, m, n), instr.dtype) if residual else None)

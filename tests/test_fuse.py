@@ -38,7 +38,8 @@ from prebake.vm.plan.steps import (
     walk,
 )
 
-SWITCHES = ("chain", "reduce_epilogue", "product_epilogue", "row_softmax", "row_norm", "product_norm", "attention")
+SWITCHES = ("chain", "reduce_epilogue", "product_epilogue", "product_residual", "row_softmax", "row_norm", "product_norm",
+            "attention")
 
 
 def fresh(leaves: dict[int, Any]) -> dict[int, Any]:
@@ -114,7 +115,7 @@ def test_mlp_becomes_products_and_one_block() -> None:
     assert "6 steps over x.shape[0] rows" in plan.fired["product_norm"][0]
 
 
-def test_rows_of_products_are_split_evenly() -> None:
+def test_rows_of_products_are_split_evenly_in_whole_tiles() -> None:
     b = Builder()
     x, w, v = b.arg("x", [None, 4]), b.arg("w", [4, 4], constant=True), b.arg("v", [4, 4], constant=True)
     b.give(b.matmul(b.matmul(x, w), v))
@@ -122,7 +123,7 @@ def test_rows_of_products_are_split_evenly() -> None:
     (loop,) = plan.steps
     assert isinstance(loop, ForStep)
     rows = {n: loop.step.evaluate({"x.shape[0]": n}) for n in (0, 1, 7, 192, 193, 200, 400, 577)}
-    assert rows == {0: 1, 1: 1, 7: 7, 192: 192, 193: 97, 200: 100, 400: 134, 577: 145}
+    assert rows == {0: 1, 1: 1, 7: 7, 192: 192, 193: 108, 200: 108, 400: 144, 577: 156}
 
 
 def test_relu_layer_is_one_product_into_the_result() -> None:
@@ -343,6 +344,43 @@ def test_every_fusion_says_why_it_did_not_fire() -> None:
     assert plan.fired["row_norm"] == ["no place for it in this program"]
     assert plan.fired["conv_bn"] == ["not implemented"]
     assert "3 steps" in plan.fired["row_softmax"][0]
+
+
+def residual_layer() -> Builder:
+    """relu(x + (x @ w + b))"""
+    b = Builder()
+    x, w = b.arg("x", [symbol("x.shape[0]"), 4]), b.arg("w", [4, 4], constant=True)
+    y = b.binary("add", x, b.binary("add", b.matmul(x, w), b.arg("b", [4], constant=True)))
+    b.ret(b.binary("maximum", y, 0.0))
+    return b
+
+
+def test_residuals_move_into_products() -> None:
+    plan = compare(residual_layer(), {"x.shape[0]": 9})
+    (product,) = plan.steps
+    assert isinstance(product, Contract) and product.act == "relu" and product.out.buffer.kind == "out"
+    assert product.bias is not None and product.residual is not None and product.residual.buffer.name == "x"
+    assert plan.fired["product_residual"] == ["1 residuals moved into products"]
+    off = compare(residual_layer(), {"x.shape[0]": 9}, ("product_residual",))
+    assert kinds(off.steps) == ["ForStep", "Contract", "Nest"]
+
+
+def test_residuals_in_batches() -> None:
+    b = Builder()
+    s = symbol("x.shape[1]")
+    x, w, r = b.arg("x", [3, s, 4]), b.arg("w", [3, 4, 5]), b.arg("r", [3, s, 5])
+    b.ret(b.binary("add", b.matmul(x, w), r), b.binary("add", b.matmul(x, b.arg("v", [4, 5])), r))
+    plan = compare(b, {"x.shape[1]": 6})
+    products = [step for step in walk(plan.steps) if isinstance(step, Contract)]
+    assert [len(p.batch) for p in products] == [1, 0] and all(p.residual is not None for p in products)
+
+
+def test_a_residual_that_the_result_overwrites_stays_outside() -> None:
+    b = Builder()
+    s = symbol("x.shape[0]")
+    x, w = b.arg("x", [s, 4], writable=True), b.arg("w", [4, 4])
+    b.store(x, b.binary("add", x, b.matmul(x, w)))
+    compare(b, {"x.shape[0]": 7})
 
 
 def test_unknown_fusions_are_refused() -> None:

@@ -135,7 +135,7 @@ class _Finder:
 
     def _end(self, run: list[Nest | Contract], before: list[Step], made: dict[Buffer, View], last: Contract,
              at: int) -> _Run | None:
-        others = [view.buffer for view in (last.b, last.out, last.bias) if view is not None]
+        others = [view.buffer for view in (last.b, last.out, last.bias, last.residual) if view is not None]
         if (len(run) < 2 or (*last.batch, last.m) != self.rows or not self._same_rows(last.a, made[last.a.buffer])
                 or any(buffer in made for buffer in others)):
             return None
@@ -204,7 +204,8 @@ class _Run:
         """Divide by the rows' sums after the second product; whether that is done."""
         last, divide = self.steps[-1], self.steps[-2]
         assert isinstance(last, Contract)
-        if (not isinstance(divide, Nest) or len(self.steps) < 4 or last.bias is not None or last.act != "none"
+        if (not isinstance(divide, Nest) or len(self.steps) < 4 or last.act != "none"
+                or last.bias is not None or last.residual is not None
                 or len(divide.ops) != 1 or divide.ops[0].op != "div" or divide.ops[0].args != (0, 1)
                 or len(divide.outs) != 1 or divide.outs[0].reduce != "store"
                 or divide.outs[0].view.buffer is not last.a.buffer):
@@ -282,7 +283,8 @@ def _restrict(step: Nest | Contract, counts: tuple[Expr, ...], starts: list[Expr
         b = View(step.b.buffer, step.b.dtype, (*batch, step.k, step.n), step.b.strides,
                  _moved(step.b, starts[:-1]))  # its rows are the operand's columns: the batch axes alone move it
         return Contract(batch, m, step.n, step.k, part(step.a, (*batch, m, step.k)), b,
-                        part(step.out, (*batch, m, step.n)), step.dtype, step.bias, step.act, step.position)
+                        part(step.out, (*batch, m, step.n)), step.dtype, step.bias, step.act, step.position,
+                        part(step.residual, (*batch, m, step.n)) if step.residual is not None else None)
     axes = (*counts, *step.axes[n:])
     inputs = [NestInput("view", item.dtype, view=part(item.view, axes)) if item.view is not None else item
               for item in step.inputs]

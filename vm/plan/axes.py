@@ -108,7 +108,8 @@ def collapse_batch(step: Contract) -> None:
         if step.batch[axis].value == 1:
             m = step.m
         elif stride.terms or stride.const or any(
-                view.strides[axis] is not view.strides[axis + 1] * step.m for view in (step.a, step.out)):
+                view.strides[axis] is not view.strides[axis + 1] * step.m
+                for view in (step.a, step.out, step.residual) if view is not None):
             return
         else:
             m = step.batch[axis] * step.m
@@ -116,6 +117,8 @@ def collapse_batch(step: Contract) -> None:
         step.a = _drop(step.a, axis, (*step.batch, m, step.k))
         step.b = _drop(step.b, axis, (*step.batch, step.k, step.n))
         step.out = _drop(step.out, axis, (*step.batch, m, step.n))
+        if step.residual is not None:
+            step.residual = _drop(step.residual, axis, step.out.shape)
 
 
 def _drop(view: View, axis: int, shape: tuple[Expr, ...]) -> View:

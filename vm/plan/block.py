@@ -27,7 +27,8 @@ from .steps import (
 from .usage import Region, Usage, accesses, may_trap
 
 LEAST_ROWS, MOST_ROWS = 48, 192  # of a block that holds products
-PRODUCT_BYTES = 640 << 10  # rows of a product's operand and result
+PRODUCT_BYTES = 384 << 10  # rows of a product's operand and result: most of a small second-level cache
+TILE_ROWS = 12  # a multiple of the rows of every level's register tile
 BLOCK_BYTES = 256 << 10  # rows of everything that a block touches: half of a small second-level cache
 
 (((_ROW,), _),) = register("row", 0).terms  # blocks do not nest, so all their loop variables are one atom
@@ -111,6 +112,7 @@ class _Blocker:
             if step.m is not run.rows:
                 return False
             reads = [(step.a, 0), (step.b, -1)] + ([(step.bias, -1)] if step.bias is not None else [])
+            reads += [(step.residual, 0)] if step.residual is not None else []
             return self._fits(run, step, 0, reads, [(step.out, 0)])
         if any(out.indexes for out in step.outs):
             return False
@@ -233,14 +235,15 @@ class _Blocker:
 
 def product_block(rows: Expr, products: list[Contract]) -> Expr:
     """Rows of a block that holds products: enough to pay for reading the matrices, few enough that operand and result
-    stay in the second-level cache; the blocks of a call are of nearly one size."""
+    stay in the second-level cache; the blocks of a call are of nearly one size, in whole tiles."""
     widest = const(1)
     for step in products:
         widest = emax(widest, step.k + step.n)
     item = max(ITEM_BYTES[step.dtype] for step in products)
     most = emin(MOST_ROWS, emax(LEAST_ROWS, floordiv(PRODUCT_BYTES, widest * item)))
     blocks = emax(1, floordiv(rows + most - 1, most))
-    return emax(1, floordiv(rows + blocks - 1, blocks))
+    tiles = floordiv(floordiv(rows + blocks - 1, blocks) + TILE_ROWS - 1, TILE_ROWS)
+    return emax(1, emin(rows, tiles * TILE_ROWS))
 
 
 def _in_row(view: View, axis: int, row: Expr) -> bool:
@@ -271,7 +274,8 @@ def _restrict(step: Nest | Contract, axis: int, count: Expr, start: Expr, shrunk
 
     if isinstance(step, Contract):
         return Contract((), count, step.n, step.k, part(step.a, (count, step.k)), step.b,
-                        part(step.out, (count, step.n)), step.dtype, step.bias, step.act, step.position)
+                        part(step.out, (count, step.n)), step.dtype, step.bias, step.act, step.position,
+                        part(step.residual, (count, step.n)) if step.residual is not None else None)
     axes = (*step.axes[:axis], count, *step.axes[axis + 1:])
     inputs = [NestInput("view", item.dtype, view=part(item.view, axes)) if item.view is not None else item
               for item in step.inputs]

@@ -141,7 +141,9 @@ class _Checker:
                 yield f"{name} is {view.dtype} in a product of {step.dtype}"
         if step.bias is not None and (step.bias.shape != (step.n,) or step.bias.dtype != step.dtype):
             yield f"bias is {step.bias!r}"
-        if step.out.buffer in (step.a.buffer, step.b.buffer):
+        if step.residual is not None and (step.residual.shape != step.out.shape or step.residual.dtype != step.dtype):
+            yield f"residual is {step.residual!r}"
+        if step.out.buffer in (step.a.buffer, step.b.buffer, step.residual and step.residual.buffer):
             yield "the output may overlap an operand"
 
     def view(self, view: View) -> Iterator[str]:

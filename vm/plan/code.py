@@ -219,6 +219,7 @@ class ContractCode:
     pack: int = -1
     bias: Ref | None = None
     act: str = "none"
+    residual: Ref | None = None
 
 
 @record(eq=True)

@@ -1,4 +1,5 @@
-"""Epilogues of products: bias and activation applied, and the result put where it is wanted, by the product itself."""
+"""Epilogues of products: bias, residual and activation applied, and the result put where it is wanted, by the product
+itself."""
 
 from __future__ import annotations
 
@@ -8,35 +9,44 @@ from .steps import Contract, Literal, NestInput, NestOp, NestOut, View
 from .usage import Region, Usage
 
 
-def take_epilogue(usage: Usage, region: Region, source: int, at: int, graph: Graph, view: View) -> bool:
-    """Move bias and relu from the nest at `at` into the product at `source`, whose output `view` reads there alone.
+def take_epilogue(usage: Usage, region: Region, source: int, at: int, graph: Graph, view: View,
+                  allowed: tuple[bool, bool]) -> list[str]:
+    """Move bias and relu, and a residual, from the nest at `at` into the product at `source`, whose output `view` reads
+    there alone. allowed: whether each of the two may move.
 
-    The graph is left without what moved; answers whether anything did.
+    The graph is left without what moved; answers the names of the fusions that did it.
     """
     product = region.steps[source]
     if not isinstance(product, Contract) or product.act != "none":
-        return False
+        return []
     out = product.out
     if (graph.axes != out.shape or view.strides != out.strides or view.offset is not out.offset
             or view.dtype != out.dtype or not is_only_reader(usage, region, graph, view)):
-        return False
+        return []
     node = next(n for n in graph.inputs.values() if n.item.view is view)
-    fired = False
-    if product.bias is None:
-        user = _only_user(graph, node)
-        if user is not None and _is_op(user, "add", product.dtype):
-            other = user.args[1].real() if user.args[0].real() is node else user.args[0].real()
-            bias = _row_vector(other, product)
-            if bias is not None and not region.is_written_between(bias.buffer, source - 1, at):
-                product.bias = bias
-                region.reads.setdefault(bias.buffer, set()).add(source)
-                user.alias = node
-                fired = True
+    fired: list[str] = []
+    epilogue, plus = allowed
+    if epilogue and product.bias is None and product.residual is None:
+        user, other = _addition(graph, node, product)
+        bias = _row_vector(other, product) if other is not None else None
+        if user is not None and bias is not None and not region.is_written_between(bias.buffer, source - 1, at):
+            product.bias = bias
+            region.reads.setdefault(bias.buffer, set()).add(source)
+            user.alias = node
+            fired.append("product_epilogue")
+    if plus and product.residual is None:
+        user, other = _addition(graph, node, product)
+        residual = _whole(other, product) if other is not None else None
+        if user is not None and residual is not None and not region.is_written_between(residual.buffer, source - 1, at):
+            product.residual = residual
+            region.reads.setdefault(residual.buffer, set()).add(source)
+            user.alias = node
+            fired.append("product_residual")
     user = _only_user(graph, node)
-    if user is not None and _is_op(user, "maximum", product.dtype) and any(map(_is_zero, user.args)):
+    if epilogue and user is not None and _is_op(user, "maximum", product.dtype) and any(map(_is_zero, user.args)):
         product.act = "relu"
         user.alias = node
-        fired = True
+        fired.append("product_epilogue")
     if fired:
         graph.source = None
         live = graph.live_nodes()
@@ -61,7 +71,7 @@ def forward_product(usage: Usage, region: Region, source: int, at: int, graph: G
     axes = match_axes(product.out, product.out.shape, view, graph.axes)
     if axes is None or not covers(axes, graph.axes):
         return False
-    operands = [v for v in (product.a, product.b, product.bias) if v is not None]
+    operands = [v for v in (product.a, product.b, product.bias, product.residual) if v is not None]
     if any(v.buffer is out.view.buffer or region.is_written_between(v.buffer, source, at) for v in operands):
         return False
     if region.is_set_between(source, at):
@@ -162,6 +172,26 @@ def _only_user(graph: Graph, node: Node) -> Node | None:
                 return None
             user = other
     return user
+
+
+def _addition(graph: Graph, node: Node, product: Contract) -> tuple[Node | None, Node | None]:
+    """The addition that alone reads a node, and what it adds."""
+    user = _only_user(graph, node)
+    if user is None or not _is_op(user, "add", product.dtype):
+        return None, None
+    return user, user.args[1].real() if user.args[0].real() is node else user.args[0].real()
+
+
+def _whole(node: Node, product: Contract) -> View | None:
+    """The view of an input that has an element for each of the product's."""
+    item = node.item
+    if isinstance(item, NestOp) or item.view is None or item.view.dtype != product.dtype:
+        return None
+    view = item.view
+    out = product.out
+    if view.buffer is out.buffer or all(s.value == 0 for s in view.strides):
+        return None
+    return View(view.buffer, view.dtype, out.shape, view.strides, view.offset)
 
 
 def _row_vector(node: Node, product: Contract) -> View | None:

@@ -25,7 +25,7 @@ _CHEAP = frozenset((
 
 
 def fuse_nests(plan: Plan, policy: ShapePolicy) -> str:
-    """Merge nests that exchange values point by point, and move bias and activation into products."""
+    """Merge nests that exchange values point by point, and move bias, residual and activation into products."""
     usage = Usage(plan)
     fuser = _Fuser(usage, policy)
     for region in usage.regions:
@@ -33,7 +33,9 @@ def fuse_nests(plan: Plan, policy: ShapePolicy) -> str:
             fuser.region(region)
     counts = fuser.counts
     for name, what in (("chain", "steps merged"), ("copy", "copies forwarded"), ("reduce_epilogue", "steps merged"),
-                       ("product_epilogue", "biases and activations moved into products")):
+                       ("gather_sum", "gathers moved into the sums over them"),
+                       ("product_epilogue", "biases and activations moved into products"),
+                       ("product_residual", "residuals moved into products")):
         if counts[name]:
             policy.note("chain" if name == "copy" else name, f"{counts[name]} {what}")
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
@@ -44,8 +46,10 @@ class _Fuser:
         self.usage = usage
         self.chain = policy.allows("chain")
         self.reduces = policy.allows("reduce_epilogue")
-        self.epilogues = policy.allows("product_epilogue")
-        self.counts = {"chain": 0, "copy": 0, "reduce_epilogue": 0, "product_epilogue": 0}
+        self.epilogues = (policy.allows("product_epilogue"), policy.allows("product_residual"))
+        self.allowed = {name: policy.allows(name) for name in ("chain", "reduce_epilogue", "gather_sum")}
+        self.counts = {"chain": 0, "copy": 0, "reduce_epilogue": 0, "gather_sum": 0, "product_epilogue": 0,
+                       "product_residual": 0}
 
     def region(self, region: Region) -> None:
         """Merge within one list of steps, in place."""
@@ -57,7 +61,7 @@ class _Fuser:
         for at, step in enumerate(region.steps):
             if isinstance(step, Nest):
                 self.graphs[at] = graph = Graph.of(step)
-                if self.products and self.epilogues and self._apply_epilogue(at, graph):
+                if self.products and any(self.epilogues) and self._apply_epilogue(at, graph):
                     continue
                 self._consume(at)
                 if at in self.graphs and self.reduces and self.graphs[at].reduces:
@@ -127,10 +131,8 @@ class _Fuser:
         producer, graph = self.graphs[source], self.graphs[at]
         out, view = way.out, node.item.view
         assert view is not None
-        if producer.reduces or graph.reduces:
-            if not self.reduces:
-                return False
-        elif not self.chain:
+        name = _fusion_of(producer, graph)
+        if not self.allowed[name]:
             return False
         if out.reduce != "store":
             return graph.n_ops == 0 and out.reduce != "compress" and self._forward_reduction(source, at, view, way)
@@ -149,7 +151,7 @@ class _Fuser:
         if is_full and len(producer.outs) == 1 and is_only_reader(self.usage, self.here, graph, view):
             if not self._may_move(producer, source, at, graph, is_same):
                 return False
-            self._count(graph)
+            self._count(name, graph)
             self._steal(source, at, key, way.node, None if is_same else axes)
             return True
         is_cheap = _is_cheap(producer, way.node, is_full) and not _writes_its_input(producer)
@@ -161,11 +163,11 @@ class _Fuser:
             self._join(source, at, key, way.node)
         else:
             return False
-        self._count(graph)
+        self._count(name, graph)
         return True
 
-    def _count(self, graph: Graph) -> None:
-        self.counts["reduce_epilogue" if graph.reduces else "copy" if not graph.n_ops else "chain"] += 1
+    def _count(self, name: str, graph: Graph) -> None:
+        self.counts["copy" if name == "chain" and not graph.n_ops else name] += 1
 
     def _may_move(self, producer: Graph, source: int, at: int, graph: Graph, is_same: bool) -> bool:
         """Whether the producer's reads may happen at `at`, inside a nest that writes graph.outs."""
@@ -372,20 +374,29 @@ class _Fuser:
     # --- products ---------------------------------------------------------------------------------------------------
 
     def _apply_epilogue(self, at: int, graph: Graph) -> bool:
-        """Bias and activation move into the product; answers whether nothing but the product is left of the nest."""
+        """Bias, residual and activation move into the product; answers whether nothing but the product is left of the nest."""
         products = self.products
         for node in list(graph.inputs.values()):
             view = node.item.view
             if view is None or view.buffer not in products:
                 continue
             source = self.products[view.buffer]
-            if take_epilogue(self.usage, self.here, source, at, graph, view):
-                self.counts["product_epilogue"] += 1
+            fired = take_epilogue(self.usage, self.here, source, at, graph, view, self.epilogues)
+            if fired:
+                for name in dict.fromkeys(fired):
+                    self.counts[name] += 1
                 if self.chain and graph.n_ops == 0 and forward_product(self.usage, self.here, source, at, graph):
                     self._forwarded(source, at)
                     return True
                 return False
         return False
+
+
+def _fusion_of(producer: Graph, graph: Graph) -> str:
+    """The name of what merges a producer into a nest."""
+    if not producer.reduces and not graph.reduces:
+        return "chain"
+    return "gather_sum" if producer.traps and not producer.reduces else "reduce_epilogue"
 
 
 def _loads_back(way: Way, node: Node) -> bool:

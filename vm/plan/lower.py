@@ -348,9 +348,10 @@ class _Lowering:
         value = self.regs.value
         a, b, out = self._ref(step.a), self._ref(step.b), self._ref(step.out)
         bias = self._ref(step.bias) if step.bias is not None else None
+        residual = self._ref(step.residual) if step.residual is not None else None
         batch = tuple(value(extent) for extent in step.batch)
         self.regs.emit(ContractCode(step.dtype, batch, value(step.m), value(step.n), value(step.k), a, b, out,
-                                    self._pack(step), bias, step.act))
+                                    self._pack(step), bias, step.act, residual))
 
     def _pack(self, step: Contract) -> int:
         """Slot of the packed right operand: a constant argument whose shape is known, one matrix for all batches."""

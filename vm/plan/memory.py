@@ -148,8 +148,8 @@ class _Scan:
                 self._touch(step.b, loops, False)
                 if step.bias is not None:
                     self._touch(step.bias, loops, False)
-                for extra in step_extra_views(step):
-                    self._touch(extra, loops, False)
+                if step.residual is not None:
+                    self._touch(step.residual, loops, False)
                 self._touch(step.out, loops, True)
             elif isinstance(step, CallStep):
                 for view in step.views():
@@ -225,12 +225,6 @@ class _Scan:
                 if first <= life.last <= last and not first <= life.first <= last:
                     life.last = last
         return self.lives
-
-
-def step_extra_views(step: Contract) -> tuple[View, ...]:
-    """Further operands of a product's epilogue, read at the output's elements."""
-    residual = getattr(step, "residual", None)
-    return (residual,) if residual is not None else ()
 
 
 def fills_buffer(view: View, reduced: int = 0) -> bool:

@@ -32,8 +32,8 @@ class Pass:
 PASSES: tuple[Pass, ...] = (
     Pass("dead", "drop steps whose results nobody reads", drop_dead),
     Pass("share", "let nests that compute the same share one result", share_equal),
-    Pass("fuse", "merge nests point by point; bias and activation into products", fuse_nests,
-         ("chain", "reduce_epilogue", "product_epilogue")),
+    Pass("fuse", "merge nests point by point; bias, residual and activation into products", fuse_nests,
+         ("chain", "reduce_epilogue", "gather_sum", "product_epilogue", "product_residual")),
     Pass("attention", "run products of activations, and the rows between them, block by block", block_attention,
          ("attention",)),
     Pass("rows", "make all axes but the last one", collapse_rows),

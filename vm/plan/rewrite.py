@@ -76,7 +76,7 @@ def substitute_plan(steps: list[Step], result: Result, change: Callable[[Expr], 
                 out.indexes = indexes(out.indexes)
         elif isinstance(step, Contract):
             step.batch, step.m, step.n, step.k = exprs(step.batch), expr(step.m), expr(step.n), expr(step.k)
-            for item_view in (step.a, step.b, step.out, step.bias):
+            for item_view in (step.a, step.b, step.out, step.bias, step.residual):
                 view(item_view)
         elif isinstance(step, CallStep):
             pending = list(step.args)

@@ -121,7 +121,8 @@ class _PlanText:
         elif isinstance(step, Contract):
             m, n, k = map(self.expr, (step.m, step.n, step.k))
             yield f"{pad}product {step.dtype} batch [{self.exprs(step.batch)}] m {m} n {n} k {k}"
-            parts = [("a", step.a), ("b", step.b), ("bias", step.bias), ("out", step.out)]
+            parts = [("a", step.a), ("b", step.b), ("bias", step.bias), ("plus", step.residual),
+                     ("out", step.out)]
             for name, view in parts:
                 if view is not None:
                     yield f"{pad}  {name:<4} {self.view(view)}"
@@ -255,7 +256,8 @@ class _CodeText:
             elif isinstance(instr, c.ContractCode):
                 yield (f"{pad}product {instr.dtype} batch {self.regs(instr.batch)} m {self.reg(instr.m)} "
                        f"n {self.reg(instr.n)} k {self.reg(instr.k)} act {instr.act} pack {instr.pack}")
-                for name, ref in (("a", instr.a), ("b", instr.b), ("bias", instr.bias), ("out", instr.out)):
+                for name, ref in (("a", instr.a), ("b", instr.b), ("bias", instr.bias),
+                                  ("plus", instr.residual), ("out", instr.out)):
                     if ref is not None:
                         yield f"{pad}  {name:<4} {self.ref(ref)}"
             elif isinstance(instr, c.For):

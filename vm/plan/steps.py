@@ -168,10 +168,11 @@ class Nest:
 
 @record
 class Contract:
-    """Batched matrix product out[..., m, n] = act(a[..., m, k] @ b[..., k, n] + bias[n]); dtype f32 or f64.
+    """Batched matrix product out[..., m, n] = act(a[..., m, k] @ b[..., k, n] + bias[n] + residual[..., m, n]); f32, f64.
 
-    Views of a, b, out have len(batch) + 2 axes (batch strides 0 where they broadcast), any strides. bias: a 1-axis
-    view of n elements or None. act: 'none' or 'relu' (max(x, 0), NaN kept). The output overlaps no operand.
+    Views of a, b, out, residual have len(batch) + 2 axes (strides 0 where they broadcast), any strides. bias: a 1-axis
+    view of n elements. bias and residual may be None. act: 'none' or 'relu' (max(x, 0), NaN kept). The output overlaps
+    no operand.
     """
 
     batch: tuple[Expr, ...]
@@ -185,6 +186,7 @@ class Contract:
     bias: View | None = None
     act: str = "none"
     position: int = 0
+    residual: View | None = None
 
 
 # --- call-outs --------------------------------------------------------------------------------------------------------

@@ -215,6 +215,8 @@ def accesses(step: Step) -> tuple[list[View], list[View]]:
         reads = [step.a, step.b]
         if step.bias is not None:
             reads.append(step.bias)
+        if step.residual is not None:
+            reads.append(step.residual)
         return reads, [step.out]
     if isinstance(step, CallStep):
         return step.views(), [*step.views(written=True), *step.made()]

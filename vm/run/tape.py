@@ -42,6 +42,7 @@ from ..plan.planner_errors import PlanRefused
 from .tape_nest import encode_nest
 
 _ACTS = {"none": 0, "relu": 1}
+_RESIDUAL = 256  # PB_TAPE_RESIDUAL
 _PRODUCT_DTYPES = {"f32": 0, "f64": 1}
 
 
@@ -259,6 +260,9 @@ class _Encoder:
             out += (ref.base, ref.offset, *ref.strides)
         bias = x.bias or Ref(-1, -1, (-1,))
         out += (bias.base, bias.offset, *bias.strides)
+        if x.residual is not None:
+            out[2] += _RESIDUAL
+            out += (x.residual.base, x.residual.offset, *x.residual.strides)
         self.words += (OPCODE["contract"], len(out) + 1, *out)
 
     def _call(self, x: Call) -> None:

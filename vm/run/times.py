@@ -40,6 +40,7 @@ def step_text(code: Code, instr: Instr) -> str:
         batch = "".join(f"{reg(extent)} x " for extent in instr.batch)
         parts = [f"product {instr.dtype} {batch}({reg(instr.m)}, {reg(instr.k)}) @ ({reg(instr.k)}, {reg(instr.n)})",
                  "packed" if instr.pack >= 0 else "", "+ bias" if instr.bias is not None else "",
+                 "+ residual" if instr.residual is not None else "",
                  instr.act if instr.act != "none" else ""]
         return " ".join(filter(None, parts))
     assert isinstance(instr, NestCode)
