@@ -42,17 +42,17 @@ class Emitting(State):
 
     def __init__(self, program: Program, reader: LiveReader | RecordedReader, wide_counters: bool = False) -> None:
         super().__init__(program, reader, wide_counters)
-        # what shapes were found to give, by shapes and version of the facts
-        self._layouts: dict[tuple[Shape, str, int], tuple[Shape, Shape, Expr, bool]] = {}
-        self._broadcasts: dict[tuple[tuple[Shape, ...], int], Shape] = {}
+        # what shapes were found to give; facts learned since may have other normal forms of it, and contradict none
+        self._layouts: dict[tuple[Shape, str], tuple[Shape, Shape, Expr, bool]] = {}
+        self._broadcasts: dict[tuple[Shape, ...], Shape] = {}
 
     # --- emitting -----------------------------------------------------------------------------------------------------
 
     def new_temp(self, shape: Sequence[Expr], dtype: str) -> Arr:
         """A fresh C-ordered array, not yet written: in the arena, or an 'out' buffer where nothing bounds its size."""
-        key = (tuple(shape), dtype, self.facts.version)
+        key = (tuple(shape), dtype)
         layout = self._layouts.get(key)
-        if layout is None:
+        if layout is None or not self.facts.is_normal(layout[0]):
             layout = self._layouts[key] = self._layout(key[0], dtype)
         shape, strides, size, is_bounded = layout
         buffer = Buffer("temp" if is_bounded else "out", dtype, size)
@@ -250,14 +250,13 @@ class Emitting(State):
         """NumPy's broadcast shape; refused (NumPy will raise) when the shapes do not fit."""
         if len(shapes) == 1:
             return shapes[0]
-        key = (shapes, self.facts.version)
-        found = self._broadcasts.get(key)
+        found = self._broadcasts.get(shapes)
         if found is None:
             emitted = len(self.steps)
             found = self._broadcast(shapes)
             if len(self.steps) == emitted:  # no trap, which each place needs for itself
-                self._broadcasts[shapes, self.facts.version] = found
-        return found
+                self._broadcasts[shapes] = found
+        return found if self.facts.is_normal(found) else tuple([self.facts.norm(extent) for extent in found])
 
     def _broadcast(self, shapes: tuple[tuple[Expr, ...], ...]) -> tuple[Expr, ...]:
         ndim = max([len(shape) for shape in shapes])

@@ -19,7 +19,6 @@ class Facts:
         self.sample = sample
         self.value_at_hand = Evaluator(lambda atom: sample[atom.name])  # raises KeyError for symbols without a value
         self.asked: list[Fact] = []
-        self.version = 0  # counts what `norm` learned: what was normal under an older one may not be any more
         self._known: dict[Expr, bool] = {}
         self._normal: dict[Expr, Expr] = {}  # memo of `norm`, of what it changes
         self._lowest: dict[Expr, Bound] = {}  # of `lower_bound`
@@ -45,6 +44,14 @@ class Facts:
         if found is None:
             found = self._normal[expr] = expr.substitute(self.equal)
         return found
+
+    def is_normal(self, exprs: tuple[Expr, ...]) -> bool:
+        """Whether `norm` would change none of them."""
+        replaced = self._replaced
+        for expr in exprs:
+            if not expr.atoms.isdisjoint(replaced):
+                return False
+        return True
 
     def ask(self, question: Expr) -> bool:
         """Whether `question` is non-zero; decided from the sample and recorded when algebra does not know."""
@@ -95,7 +102,6 @@ class Facts:
                 self.equal[other] = known.substitute({atom: value})
         self.equal[atom] = value
         self._replaced.add(atom)
-        self.version += 1
         if self.bounds_of:
             self._lowest.clear()
 

@@ -271,11 +271,12 @@ class Registers:
         reg = self.entry.numbers.get(key)
         if reg is not None:
             return reg
-        for scope in self.scopes[1:level + 1] if level else ():
-            reg = scope.numbers.get(key)
-            if reg is not None:
-                return reg
-        scope = self.scopes[level]
+        scope = self.entry
+        if level:
+            for scope in self.scopes[1:level + 1]:  # the last one is the level's own
+                reg = scope.numbers.get(key)
+                if reg is not None:
+                    return reg
         types = self.types
         reg = scope.numbers[key] = len(types)
         types.append("i64")
