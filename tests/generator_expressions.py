@@ -26,7 +26,7 @@ _compiled: dict[str, CodeType] = {}
 
 
 # what a mask takes: sizes that depend on values
-TAKEN = ("{1}[{0}]", "{1}[{0}]", "{1}[~{0}]", "np.nonzero({0})[0]", "np.flatnonzero({0})", "{1}[np.nonzero({0})]", 
+TAKEN = ("{1}[{0}]", "{1}[{0}]", "{1}[~{0}]", "np.nonzero({0})[0]", "np.flatnonzero({0})", "{1}[np.nonzero({0})]",
          "np.extract({0}, {1})", "np.where({0})[-1]", "{1}[{0}].sum()", "({1}[{0}] * 2)[::-1]")
 
 

@@ -1,16 +1,53 @@
-"""Powers of a complex scalar whose integer exponent is known only while the program runs: NumPy's products, chosen bit by bit."""
+"""Powers of complex numbers to integers, by NumPy's products; what is known only while the program runs is chosen bit by bit."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .complex_values import PART_OF, divided, multiplied, of_parts
+import numpy as np
+
+from .complex_values import PART_OF, divided, multiplied, of_parts, positive, reciprocal
 from .extents import Expr, compare, const, floordiv, mod, select
 from .planner_errors import PlanRefused
-from .values import Cplx, Num, Value, python_float
+from .values import Arr, Cplx, Num, Value, python_float
 
 _LIMIT = 100  # from here on NumPy calls cpow
 _BITS = _LIMIT.bit_length()
+
+
+def power(t: Any, base: Value, exponent: Value, is_operator: bool) -> Cplx:
+    """base to an integer that is known, by NumPy's products; of arrays, `** -1` is `np.reciprocal`."""
+    if not isinstance(base, Cplx) or not isinstance(exponent, Num) or not exponent.is_constant:
+        return power_at_run_time(t, base, exponent, is_operator)
+    n = exponent.constant
+    if n != int(n) or not -100 < n < 100 or (n < 1 and base.python):
+        raise PlanRefused("a complex power of this exponent", kind="kernel:np.power")
+    if n == 1:
+        return positive(t, base)
+    if n == -1 and is_operator and isinstance(base.re, Arr) and base.re.ndim:
+        return reciprocal(t, base)
+    part = PART_OF[base.dtype]
+    if n == 0:
+        return of_parts(t, [base], lambda body, re, im: (body.const(1.0, part), body.const(0.0, part)), base.dtype)
+    one = Cplx(python_float(1.0), python_float(0.0), base.dtype)
+    out, square, left = one if not 0 < n < 4 else None, base, abs(int(n))
+    while left:
+        if left & 1:
+            out = square if out is None else multiplied(t, out, square)
+        left >>= 1
+        if left:
+            square = multiplied(t, square, square)
+    assert out is not None
+    if n > 0:
+        return out
+    inverse = divided(t, one, out)
+
+    def known(body: Any, re: Any, im: Any, x: Any, y: Any) -> tuple[Any, Any]:  # a negative power of 0 is NaN + NaN j
+        zero = body.const(0.0, part)
+        nothing = body.op("and", "bool", body.op("eq", part, x, zero), body.op("eq", part, y, zero))
+        return tuple(body.op("select", part, nothing, body.const(np.nan, part), side)  # type: ignore[return-value]
+                     for side in (re, im))
+    return of_parts(t, [inverse, base], known, base.dtype)
 
 
 def power_at_run_time(t: Any, base: Value, exponent: Value, is_operator: bool) -> Cplx:
@@ -40,7 +77,7 @@ def power_at_run_time(t: Any, base: Value, exponent: Value, is_operator: bool) -
     def known(body: Any, re: Any, im: Any, x: Any, y: Any) -> tuple[Any, Any]:  # a negative power of 0 is NaN + NaN j
         zero = body.const(0.0, part)
         nothing = body.op("and", "bool", body.op("eq", part, x, zero), body.op("eq", part, y, zero))
-        return tuple(body.op("select", part, nothing, body.const(float("nan"), part), side)  # type: ignore[return-value]
+        return tuple(body.op("select", part, nothing, body.const(np.nan, part), side)  # type: ignore[return-value]
                      for side in (re, im))
     return _choice(t, compare("lt", n, 0), of_parts(t, [inverse, base], known, base.dtype), out)
 

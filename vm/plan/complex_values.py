@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...templates.registry import BY_NAME
 from .extents import const
 from .planner_errors import PlanRefused
 from .steps import ITEM_BYTES, AllocStep, Buffer, Literal, View, contiguous_strides
@@ -188,43 +189,7 @@ def divided(t: Any, a: Value, b: Value) -> Cplx:
     return of_parts(t, [a, b], build)
 
 
-def _power(t: Any, base: Value, exponent: Value, is_operator: bool) -> Cplx:
-    """base to an integer that is known, by NumPy's products; of arrays, `** -1` is `np.reciprocal`."""
-    if not isinstance(base, Cplx) or not isinstance(exponent, Num) or not exponent.is_constant:
-        from .complex_powers import power_at_run_time
-        return power_at_run_time(t, base, exponent, is_operator)
-    n = exponent.constant
-    if n != int(n) or not -100 < n < 100 or (n < 1 and base.python):
-        raise PlanRefused("a complex power of this exponent", kind="kernel:np.power")
-    if n == 1:
-        return _positive(t, base)
-    if n == -1 and is_operator and isinstance(base.re, Arr) and base.re.ndim:
-        return _reciprocal(t, base)
-    part = PART_OF[base.dtype]
-    if n == 0:
-        return of_parts(t, [base], lambda body, re, im: (body.const(1.0, part), body.const(0.0, part)), base.dtype)
-    one = Cplx(python_float(1.0), python_float(0.0), base.dtype)
-    out, square, left = one if not 0 < n < 4 else None, base, abs(int(n))
-    while left:
-        if left & 1:
-            out = square if out is None else multiplied(t, out, square)
-        left >>= 1
-        if left:
-            square = multiplied(t, square, square)
-    assert out is not None
-    if n > 0:
-        return out
-    inverse = divided(t, one, out)
-
-    def known(body: Any, re: Any, im: Any, x: Any, y: Any) -> tuple[Any, Any]:  # a negative power of 0 is NaN + NaN j
-        zero = body.const(0.0, part)
-        nothing = body.op("and", "bool", body.op("eq", part, x, zero), body.op("eq", part, y, zero))
-        return tuple(body.op("select", part, nothing, body.const(np.nan, part), side)  # type: ignore[return-value]
-                     for side in (re, im))
-    return of_parts(t, [inverse, base], known, base.dtype)
-
-
-def _reciprocal(t: Any, z: Cplx) -> Cplx:
+def reciprocal(t: Any, z: Cplx) -> Cplx:
     """1 / z as np.reciprocal has it: by the quotient of the smaller part over the larger one."""
     part = PART_OF[z.dtype]
 
@@ -240,7 +205,7 @@ def _reciprocal(t: Any, z: Cplx) -> Cplx:
     return of_parts(t, [z], build, z.dtype)
 
 
-def _positive(t: Any, a: Cplx) -> Cplx:
+def positive(t: Any, a: Cplx) -> Cplx:
     return of_parts(t, [a], lambda body, re, im: (re, im))
 
 
@@ -269,7 +234,7 @@ def _unary(t: Any, name: str, z: Cplx) -> Value | None:
     if name == "np.square":
         return multiplied(t, z, z)
     if name == "np.reciprocal":
-        return _reciprocal(t, z)
+        return reciprocal(t, z)
     if name == "np.exp":
         return _exp(t, z)
     if name == "np.angle":
@@ -328,7 +293,8 @@ def complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
     if name in _QUOTIENTS:
         return divided(t, *values)
     if name in ("op.pow", "np.power"):
-        return _power(t, values[0], values[1], is_operator=name == "op.pow")
+        from .complex_powers import power
+        return power(t, values[0], values[1], is_operator=name == "op.pow")
     if name in ("np.equal", "np.not_equal"):
         return complex_compare(t, "==" if name == "np.equal" else "!=", values[0], values[1])
     if name in _BILINEAR:
@@ -341,6 +307,8 @@ def complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
 
 
 def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any]) -> Value:
+    from .rules_elementwise import given
+    from .typed import NONE
     if name in ("np.add", "np.subtract", "op.add", "op.sub") or name in ("np.negative", "np.positive", "op.neg"):
         dtype = _common(values)
         part = PART_OF[dtype]
@@ -360,6 +328,7 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
         return _pair((rules[name](t, condition, p, q) for p, q in zip(*both, strict=True)), dtype)
     if name in ("np.concatenate", "np.stack", "np.vstack", "np.hstack", "np.column_stack", "np.dstack", "np.append"):
         items = list(t.children(values[0])) if name != "np.append" else list(values[:2])
+        items = [_strong(t, v) for v in items]
         dtype = _common(items)
         wide = [v if isinstance(v, Cplx) and v.dtype == dtype else _cast(t, v, dtype) for v in items]
         whole = [Seq([getattr(w, side) for w in wide], "tuple") for side in ("re", "im")]
@@ -369,7 +338,30 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
     first = values[0]
     if not isinstance(first, Cplx) or any(map(_holds_complex, values[1:])):
         raise PlanRefused(f"{name} of these complex operands is not planned", kind="dtype")
+    given_names = {p.name: i for i, p in enumerate(BY_NAME[name].parameters) if i < len(values) and given(values[i])
+                   } if name in BY_NAME else {}
+    if name.endswith("_like") and "dtype" in given_names:  # of a real dtype, or it were no matter of parts
+        return rules[name](t, first.re, *values[1:])  # type: ignore[no-any-return]
+    if given_names.keys() & {"dtype", "out"}:
+        raise PlanRefused(f"{name} of complex numbers into another dtype or array", kind="dtype")
+    if name in ("np.mean", "arr.mean"):  # NumPy divides by a complex number
+        from .rules_reduce import count_of_axes
+        if "where" in given_names:
+            raise PlanRefused("a mean of some complex numbers", kind="reduce-option:where")
+        count = count_of_axes(t, first.re, values[1] if len(values) > 1 else NONE)
+        return divided(t, _partwise(t, "np.sum", values, rules), count)
+    if "initial" in given_names:
+        rest = [NONE if i == given_names["initial"] else v for i, v in enumerate(values) if i]
+        return Cplx(rules[name](t, first.re, *values[1:]), rules[name](t, first.im, *rest), first.dtype)
     return Cplx(rules[name](t, first.re, *values[1:]), rules[name](t, first.im, *values[1:]), first.dtype)
+
+
+def _strong(t: Any, value: Value) -> Value:
+    """A Python number as functions that begin with np.asarray take it: its dtype counts."""
+    from .rules_elementwise import as_numpy
+    if isinstance(value, Num) and value.python:
+        return as_numpy(t, value)
+    return Cplx(value.re, value.im, "c128") if isinstance(value, Cplx) and value.python else value
 
 
 def _as(t: Any, value: Value, part: str) -> Value:
@@ -388,7 +380,7 @@ def _combined(t: Any, a: Value, b: Value, sign: str) -> Value:
 def _bilinear(t: Any, name: str, values: Sequence[Value]) -> Value:
     """A product of two operands, as real products of their parts."""
     from .typed import RULES
-    a, b, *rest = values
+    a, b, *rest = values if name in ("op.matmul", "np.multiply.outer") else [_strong(t, v) for v in values]
     dtype = _common([a, b])
     part = PART_OF[dtype]
 
@@ -427,11 +419,15 @@ def _create(t: Any, name: str, values: list[Value], wanted: str | None) -> Value
     from .rules_elementwise import given
     from .typed import NONE, RULES
     at = _CREATORS[name]
+    if isinstance(values[0], (Arr, Cplx)) and isinstance(real_part(values[0]), Arr) and not real_part(values[0]).ndim:  # type: ignore[union-attr]
+        raise PlanRefused(f"{name} of complex numbers without axes", kind="array-like")
     if name == "arr.astype":
         assert wanted is not None
         if any(given(v) and not isinstance(v, (Num, Static)) for v in values[2:]):
             raise PlanRefused("astype with these arguments", kind="kernel:arr.astype")
         return _cast(t, values[0], wanted)
+    if wanted is None and len(values) > at and given(values[at]):
+        raise PlanRefused("complex numbers become real ones", kind="dtype")
     if name in ("np.array", "np.asarray"):
         source = values[0]
         if isinstance(source, Seq):

@@ -26,7 +26,7 @@ from .steps import (
     contiguous_strides,
 )
 from .typed import NONE, Typer, rule
-from .values import COMPUTE, Arr, Num, Seq, Value
+from .values import COMPUTE, Arr, Num, Seq, Value, python_int
 
 Map1 = Callable[[Any, Any], Any]
 
@@ -280,6 +280,11 @@ def _count(t: Typer, arr: Arr, axes: tuple[int, ...]) -> Expr:
         if origin is not None:
             return t.facts.norm(prod((arr.shape[i] for i in axes if i), start=count_of(t, origin)))  # type: ignore[arg-type]
     return t.facts.norm(prod((arr.shape[i] for i in axes), start=const(1)))  # type: ignore[arg-type]
+
+
+def count_of_axes(t: Typer, arr: Arr, axis: Value) -> Value:
+    """How many elements an `axis=` argument reduces to one, as a Python integer."""
+    return python_int(_count(t, arr, reduced_axes(t, arr, axis)))
 
 
 def _mean_dtype(t: Typer, arr: Arr, dtype: Value) -> str:
