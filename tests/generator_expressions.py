@@ -453,7 +453,8 @@ class Expressions:
             mask = self.pick(COMPARE, first, self.scalar(0))
             if mask.grade > EQUAL or not is_array(mask.value):
                 raise Dropped  # how many there are depends on it
-            return self.apply(self.rnd.choice(TAKEN), EXACT, mask, first if self.rnd.random() < 0.4 else second)
+            taken = self.rnd.choice(TAKEN)
+            return self.apply(taken, NEAR if ".sum()" in taken else EXACT, mask, first if self.rnd.random() < 0.4 else second)
         if kind == "where":
             mask = self.pick(COMPARE, first, second if self.rnd.random() < 0.5 else self.scalar(0))
             return self.apply("np.where({0}, {1}, {2})", EXACT, mask, first, second)
