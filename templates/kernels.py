@@ -552,8 +552,8 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8C2C, "arr.set_shape", "a, shape"),
     # ops
     (0x8D01, "ops.erf", "x"),
-    (0x8D02, "debug.dump_tensor", "x, name"),
-    (0x8D03, "debug.breakpoint", ""),
+    (0x8D02, "debug.dump_tensor", "x, name='tensor'"),
+    (0x8D03, "debug.breakpoint", "names, values, *tensors"),
 )
 
 # Methods of the binary ufuncs: id 0x9000 + 8 * (id of the ufunc - 0x8140) + position here.

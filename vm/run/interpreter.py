@@ -17,6 +17,7 @@ from ...templates import registry
 from ..errors import PrebakeError
 from ..lang.bytecode import UNBOUND, Capture, Program
 from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS, TABLE
+from . import debug  # noqa: F401  (gives the bodies of the `debug.*` kernels)
 from .source_errors import loaded_module, point_at_source, unbound_local
 
 Hook = Callable[[Program, int, list], None]

@@ -17,7 +17,7 @@ from ..opcodes import BUILD_KINDS
 from . import codes
 from .expressions import Expressions
 from .names import MISSING, as_dtype, is_jitted
-from .scope import BoundMethod, Closure
+from .scope import BoundMethod, Closure, Frame
 
 _TUPLE, _SLICE = BUILD_KINDS.index("tuple"), BUILD_KINDS.index("slice")
 _FILL = {"np.empty": 0, "np.zeros": 1, "np.ones": 2}
@@ -45,7 +45,7 @@ _HINTS: dict[str, str] = {
 }
 _NUMPY_MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.stride_tricks")
 _PACKAGE = __name__.partition(".vm.")[0]
-_OPS, _DEBUG = f"{_PACKAGE}.vm.ops", f"{_PACKAGE}.debug"
+_OPS, _DEBUG = f"{_PACKAGE}.vm.ops", f"{_PACKAGE}.vm.run.debug"
 _kernel_of: dict[object, Kernel | None] = {}
 
 
@@ -471,11 +471,41 @@ class Calls(Expressions):
         keywords += [ast.keyword(name, none) for name in names.values() if name not in given]
         return self.kernel_call(ast.copy_location(ast.Call(node.func, node.args, keywords), node), kernel, [], dst)
 
+    def text(self, node: ast.expr) -> int:
+        """The register of a constant text or an f-string."""
+        raise NotImplementedError
+
+    def _dump(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
+        """The name of a dump may be an f-string."""
+        given = node.args[1] if len(node.args) == 2 and not node.keywords else None
+        if given is None and len(node.args) == 1 and [k.arg for k in node.keywords] == ["name"]:
+            given = node.keywords[0].value
+        if not isinstance(given, ast.JoinedStr):
+            return self.kernel_call(node, kernel, [], dst)
+        x = self._argument(node.args[0], kernel.parameters[0])
+        return self.kernel(node, kernel.id, [x, self.text(given)], dst)
+
+    def _breakpoint(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
+        """A stop is told the names and values of all locals that are assigned there, whether it asks for them or not."""
+        names, held = [], []
+        frame: Frame | None = self.frame
+        while frame is not None:
+            for name, register in list(frame.registers.items()):
+                is_there = register in self.unloaded or self.assigned >> register & 1
+                if is_there and register not in self.deleted and name.isidentifier() and name not in names:
+                    self.read_local(frame, register)
+                    names.append(name)
+                    held.append(register)
+            frame = frame.parent
+        values = self.value(node, codes.BUILD, -1, _TUPLE, len(held), *held)
+        return self.kernel_call(node, kernel, [self.const(node, tuple(names)), values], dst)
+
 
 SPECIAL: dict[str, Callable[..., int]] = {
     "np.where": Calls._where, "np.sum": Calls._reduce, "np.max": Calls._reduce, "np.amax": Calls._reduce,
     "np.zeros": Calls._allocate, "np.ones": Calls._allocate, "np.empty": Calls._allocate,
     "arr.astype": Calls._astype, "np.clip": Calls._clip, "np.matmul": Calls._matmul,
+    "debug.breakpoint": Calls._breakpoint, "debug.dump_tensor": Calls._dump,
 }
 
 
