@@ -38,7 +38,9 @@ def calls(rng: np.random.Generator) -> Iterator[Call]:
 def _along(x: np.ndarray, axis: int | None, one: int) -> Iterator[Call]:
     for keep in (False, True):
         yield "np.median", (x, axis, N, False, keep)
-        yield from ((f"np.{name}", (x, axis, N, keep)) for name in ["nanmax", "nanmin", "ptp"])
+        yield from ((f"np.{name}", (x, axis, N, keep)) for name in [
+                "nanmax", "nanmin", "ptp", "max", "min", "amax", "amin", "argmax", "argmin"])
+        yield from ((f"arr.{name}", (x, axis, N, keep)) for name in ("max", "min", "argmax", "argmin"))
         yield from ((f"np.{name}", (x, axis, N, N, keep)) for name in ["nansum", "nanprod", "nanmean"])
         yield from ((f"np.{name}", (x, axis, N, N, 0, keep)) for name in ["nanstd", "nanvar"])
         for at in (50, 50.0, [10, 50], np.float64(50), np.float32(50), np.array([1.0, 2.0]), np.array([1, 2], np.float32),
@@ -55,7 +57,7 @@ def _along(x: np.ndarray, axis: int | None, one: int) -> Iterator[Call]:
             yield name, (x, axis, N, N, keep)
         yield from ((name, (x, axis, N, N, 1, keep)) for name in ("np.var", "arr.var", "np.std", "arr.std"))
     yield from ((name, (x, axis)) for name in ("np.cumsum", "arr.cumsum", "np.cumprod", "arr.cumprod"))
-    yield "np.sum", (x, axis, np.float32)
+    yield from (("np.sum", (x, axis, np.dtype(other))) for other in (np.float32, np.float64))
     yield "np.average", (x, axis, x)
     yield from ((f"np.{name}", (x, axis)) for name in [
             "nanargmax", "nanargmin", "nanmedian", "sort", "argsort", "nancumsum", "nancumprod", "fft.fftshift",
@@ -100,6 +102,13 @@ def _of_one_array(x: np.ndarray) -> Iterator[Call]:
     yield "np.vander", (x, 3)
     yield "arr.partition", (x, 1)
     yield "np.nan_to_num", (x,)
+    for name in [
+            "negative", "positive", "absolute", "fabs", "sign", "square", "sqrt", "cbrt", "reciprocal", "exp",
+            "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
+            "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "floor", "ceil", "trunc", "rint", "invert",
+            "logical_not", "isnan", "isinf", "isfinite", "uint64"]:
+        yield f"np.{name}", (x,)
+    yield from ((name, (x,)) for name in ("py.abs", "py.float"))
 
 
 def _of_matrices(dtype: Any, rng: np.random.Generator) -> Iterator[Call]:
@@ -141,6 +150,16 @@ def _of_two(dtype: Any, other: Any, rng: np.random.Generator) -> Iterator[Call]:
     for name in ("np.dot", "arr.dot", "np.matmul", "op.matmul"):
         yield from ((name, (a, b)) for a, b in ((m, v), (m, w.T), (v, v), (m, cube), (v, cube)))
         yield name, (sample(dtype, (2, 2, 3), rng), cube)
+    for name in [
+            "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "power", "maximum",
+            "minimum", "fmax", "fmin", "arctan2", "hypot", "copysign", "logaddexp", "equal", "not_equal", "less",
+            "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and",
+            "bitwise_or", "bitwise_xor", "left_shift", "right_shift"]:
+        yield from ((f"np.{name}", args) for args in ((m, v), (v, 2), (v, 0.5), (v[0], 1), (v[0], u[0])))
+    for name in ["add", "sub", "mul", "truediv", "mod", "floordiv", "pow", "lshift", "rshift", "and", "or", "xor"]:
+        yield from ((f"op.{name}", args) for args in ((m, v), (v, 2), (v[0], u[0])))
+    for x in (u, u[0], np.array(u[0])):
+        yield "arr.astype", (x, np.dtype(other))
     for mode in ("same", "valid", "full"):
         yield from ((name, (a, b, mode)) for name in ("np.convolve", "np.correlate") for a, b in ((u, v), (v, u)))
     yield "np.intersect1d", (u, v, False, True)

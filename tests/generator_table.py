@@ -12,8 +12,8 @@ from typing import Any
 import generator_expressions as g
 import numpy as np
 
-_PAIRED = ("f64", "i32", "float", "int", "array0", "float16", "float32", "float64", "int8", "int64", "bool", "none", "one",
-           "matrix", "integers", "row", "column", "no_rows", "cube", "nothing")
+_PAIRED = ("f64", "i32", "float", "int", "array0", "float16", "float32", "float64", "int8", "int64", "uint64", "bool",
+           "none", "one", "matrix", "integers", "row", "column", "no_rows", "cube", "nothing")
 _INDEXES = ("i32", "int", "int0", "int64", "none", "integers", "nothing", "bools", "one")
 
 
@@ -28,7 +28,7 @@ def operands() -> dict[str, Any]:
         "f64": np.float64(2.5), "f32": np.float32(-0.0), "i32": np.int32(3), "bools": np.bool_(True), "float": 0.5, "int": 3,
         "truth": True, "array0": np.array(1.5), "int0": np.array(2),
     }
-    for dtype in ("float32", "float64", "int8", "int64", "uint8", "bool", "int16", "float16"):
+    for dtype in ("float32", "float64", "int8", "int64", "uint8", "bool", "int16", "float16", "uint64"):
         named[dtype] = drawn(5, dtype=dtype)
     named |= {
         "none": np.zeros(0), "one": np.ones(1, np.float32), "matrix": drawn(3, 3), "fortran": np.asfortranarray(drawn(3, 3)),

@@ -47,6 +47,7 @@ x ** 2
 x.astype(np.float32) * 0.1
 a.astype(np.float16)
 f.astype(np.float16) + x
+np.asarray(a, dtype=np.float16), np.array(f, dtype=np.float16)
 n.astype(np.float16)
 x.astype(np.int32)
 x + f

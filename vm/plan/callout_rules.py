@@ -261,7 +261,9 @@ def _accumulating(dtype: Callable[[str], str], refused: str) -> Callable[[Questi
     return rule
 
 
-# of float16; other dtypes are planned
+# of float16 and uint64; other dtypes are planned
+calls("np.max", "np.min", "np.amax", "np.amin", "arr.max", "arr.min")(_statistic(lambda d: d, "out initial"))
+calls("np.argmax", "np.argmin", "arr.argmax", "arr.argmin")(_statistic(lambda d: "i64"))
 calls("np.sum", "arr.sum", "np.prod", "arr.prod")(_accumulating(summed, "out initial"))
 calls("np.mean", "arr.mean")(_accumulating(inexact, "out"))
 calls("np.var", "arr.var", "np.std", "arr.std")(_accumulating(lambda d: real(inexact(d)), "out"))

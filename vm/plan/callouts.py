@@ -77,7 +77,9 @@ class Question:
     def is_given(self, name: str) -> bool:
         """Whether the kernel has such an operand, and it is there and not None."""
         value = self.values.get(name)
-        return not (value is None or value is ... or (isinstance(value, Static) and value.value in (None, ...)))
+        if isinstance(value, Static):
+            value = value.value
+        return not (value is None or value is ...)  # by identity: a dtype may equal None
 
     def refuse(self, why: str) -> PlanRefused:
         """The refusal of this call."""
@@ -92,12 +94,6 @@ EITHER = frozenset((
     "np.dot", "arr.dot", "np.linalg.norm", "np.nanmean", "np.nanprod", "np.nansum", "np.ptp", "np.putmask", "np.trapezoid"))
 
 
-# what is called out for float16 alone
-OF_HALVES = frozenset((
-    "np.sum", "arr.sum", "np.prod", "arr.prod", "np.mean", "arr.mean", "np.var", "arr.var", "np.std", "arr.std",
-    "np.cumsum", "arr.cumsum", "np.cumprod", "arr.cumprod", "np.matmul", "op.matmul", "np.nan_to_num"))
-
-
 def calls(*names: str) -> Callable[[CallRule], CallRule]:
     """Register the rule of kernels that are called out to."""
     def add(function: CallRule) -> CallRule:
@@ -109,7 +105,12 @@ def calls(*names: str) -> Callable[[CallRule], CallRule]:
 
 def outcome_of(t: Any, name: str, values: Sequence[Value]) -> tuple[Outcome, Question]:
     """What the kernel makes of these operands. Raises PlanRefused."""
-    from . import callout_rules, callout_rules_linalg, callout_rules_sets  # noqa: F401  (most plans need none of them)
+    from . import (  # noqa: F401  (most plans need none of them)
+        callout_rules,
+        callout_rules_linalg,
+        callout_rules_sets,
+        callout_rules_ufuncs,
+    )
     found = CALL_RULES.get(name)
     if found is None:
         raise PlanRefused(f"{name} is not planned", kind=f"kernel:{name}")
@@ -127,6 +128,7 @@ def outcome_of(t: Any, name: str, values: Sequence[Value]) -> tuple[Outcome, Que
 
 def call_out(t: Any, name: str, values: Sequence[Value]) -> Value:
     """Emit a call of the kernel; the values of what it makes. Raises PlanRefused for a call without a rule."""
+    name = {"op.neg": "np.negative", "op.invert": "np.invert"}.get(name, name)  # instructions of their own
     outcome, question = outcome_of(t, name, values)
     written = [question.values[parameter] for parameter in question.written]
     args = tuple(_operand(t, value, any(value is other for other in written)) for value in values)
@@ -203,7 +205,7 @@ def _complex_operand(t: Any, value: Cplx, is_written: bool) -> CallArg:
 def _result(t: Any, made: Made, extents: dict[int, ScalarReg]) -> tuple[CallResult, Value]:
     if not made.dtype:
         return CallResult("ignored"), Static(None)
-    t.has_half = t.has_half or made.dtype == "f16"
+    t.has_odd = t.has_odd or made.dtype in ("f16", "u64")
     if made.shape is None:
         return _scalar(t, made)
     if made.dtype not in COMPUTE and made.dtype not in PARTS:

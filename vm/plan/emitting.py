@@ -112,6 +112,9 @@ class Emitting(State):
         """target[...] = value, with the right side complete before the first store."""
         self.note_write(target)
         view = target.view
+        if isinstance(value, (Arr, Num)) and value.dtype != view.dtype and (
+                "u64" in (value.dtype, view.dtype) and "f" in (value.dtype[0], view.dtype[0])):
+            raise PlanRefused("uint64 and floats are stored into one another", kind="dtype")
         if isinstance(value, Num) and not view.shape and mask is None:
             body = self.scalar_body()
             slot = for_memory(body, self.scalar_slot(body, value), view.dtype)
@@ -317,6 +320,8 @@ class Emitting(State):
     def int_expr(self, value: Value) -> Expr:
         """An integer argument as an expression."""
         if isinstance(value, Num):
+            if value.dtype == "u64":
+                raise PlanRefused("a uint64 number is used as an integer", kind="dtype")
             if isinstance(value.operand, Expr) and value.native == "i64":
                 return self.facts.norm(value.operand)
             if isinstance(value.operand, Literal) and isinstance(value.operand.value, int):
@@ -345,7 +350,7 @@ class Emitting(State):
             name = None
         if name is None or name not in COMPUTE:
             raise PlanRefused(f"dtype {spec!r} is not planned", kind="dtype")
-        self.has_half = self.has_half or name == "f16"
+        self.has_odd = self.has_odd or name in ("f16", "u64")
         return name
 
 

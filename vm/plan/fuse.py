@@ -404,7 +404,8 @@ def _loads_back(way: Way, node: Node) -> bool:
     made = way.node.real().item
     memory = way.out.view.dtype
     is_same_memory = isinstance(made, NestInput) and made.view is not None and made.view.dtype == memory
-    return made.dtype == node.item.dtype and (memory == made.dtype or is_same_memory)
+    return made.dtype == node.item.dtype and (
+        memory == made.dtype or is_same_memory or (memory == "u64" and made.dtype == "i64"))
 
 
 def _gathers(graph: Graph, buffer: Buffer) -> bool:

@@ -324,7 +324,7 @@ class _Lowering:
         inputs = []
         for item in nest.inputs:
             if item.view is not None:
-                inputs.append(In("view", item.dtype, item.view.dtype, self._ref(item.view)))
+                inputs.append(In("view", item.dtype, _memory(item.view), self._ref(item.view)))
             elif item.operand is not None:
                 inputs.append(In("scalar", item.dtype, reg=self._operand(item.operand)))
             else:
@@ -334,9 +334,9 @@ class _Lowering:
             if op.view is None:
                 ops.append(NodeOp(op.op, op.dtype, op.operand_dtype, op.args))
             else:
-                ops.append(NodeOp(op.op, op.dtype, op.operand_dtype, op.args, op.view.dtype, self._ref(op.view),
+                ops.append(NodeOp(op.op, op.dtype, op.operand_dtype, op.args, _memory(op.view), self._ref(op.view),
                                   self._indexes(op.indexes), op.position))
-        outs = [Out(out.slot, out.reduce, out.view.dtype, self._ref(out.view), out.reduced, out.mask,
+        outs = [Out(out.slot, out.reduce, _memory(out.view), self._ref(out.view), out.reduced, out.mask,
                     self._indexes(out.indexes) if out.indexes else (), out.position) for out in nest.outs]
         regs.emit(NestCode(regs.values(nest.axes), tuple(inputs), tuple(ops), tuple(outs)))
 
@@ -422,12 +422,12 @@ class _Lowering:
 
     def _load(self, step: LoadStep) -> None:
         ref = self._ref(step.view)
-        self.regs.emit(Load(self.regs.define(step.dst), step.dst.dtype, step.view.dtype, ref.base, ref.offset))
+        self.regs.emit(Load(self.regs.define(step.dst), step.dst.dtype, _memory(step.view), ref.base, ref.offset))
 
     def _store(self, step: StoreStep) -> None:
         ref = self._ref(step.view)
         dtype = "i64" if isinstance(step.value, Expr) else step.value.dtype
-        self.regs.emit(Store(self._operand(step.value), dtype, step.view.dtype, ref.base, ref.offset))
+        self.regs.emit(Store(self._operand(step.value), dtype, _memory(step.view), ref.base, ref.offset))
 
     def _set(self, step: SetStep) -> None:
         src = self._operand(step.value)
@@ -487,6 +487,11 @@ class _Lowering:
     def _exit(self, step: ExitStep) -> None:
         self._finish_results()
         self.regs.emit(Exit())
+
+
+def _memory(view: View) -> str:
+    """Memory dtype of a view's elements for nests and registers: of uint64 the bits."""
+    return "i64" if view.dtype == "u64" else view.dtype
 
 
 def _written(step: Step) -> list[View]:

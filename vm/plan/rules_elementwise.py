@@ -104,8 +104,10 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
     if dtype not in COMPUTE:
         raise PlanRefused(f"dtype {dtype} is not planned", kind="dtype")
     if dtype == "f16":
-        t.has_half = True
+        t.has_odd = True
         operands = [as_half(t, v) if isinstance(v, Num) and v.dtype not in ("f16", "bool") else v for v in operands]
+    if dtype == "u64":
+        t.has_odd = True
     arrays = [v for v in operands if isinstance(v, Arr)]
     shape = t.broadcast(*[a.view.shape for a in arrays]) if arrays else ()
     if out is not None or mask is not None:

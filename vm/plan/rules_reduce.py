@@ -153,7 +153,8 @@ def _sum_dtype(t: Typer, a: Arr, dtype: Value) -> str:
     if a.dtype in ("bool", "i8", "i16", "i32", "i64"):
         return "i64"
     if a.dtype in ("u8", "u16", "u32"):
-        raise PlanRefused("a sum in uint64", kind="dtype")
+        t.has_odd = True
+        return "u64"
     return a.dtype
 
 

@@ -24,7 +24,6 @@ from .complex_values import complex_attribute, complex_compare, complex_inplace,
 from .control import Control
 from .emitting import product_of
 from .extents import Expr, as_expr, compare, const, select, symbol
-from .halves import is_called_out, is_half
 from .planner_errors import PlanRefused
 from .reading import LiveReader, RecordedReader
 from .signature import DTYPE_NAMES, NUMPY_DTYPES, Signature
@@ -47,6 +46,7 @@ from .steps import (
     walk,
 )
 from .typer_state import NeedUnroll
+from .unsigned import is_called_out, is_odd, is_unsigned
 from .values import (
     COMPUTE,
     Arr,
@@ -69,6 +69,8 @@ Rule = Callable[..., Value]
 RULES: dict[str, Rule] = {}
 ATTRIBUTES: dict[str, Rule] = {}
 NONE = Static(None)
+_UNSIGNED_COMPARISONS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
+                         ">=": "greater_equal"}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -175,7 +177,7 @@ class Typer(Control):
         if row.kind == "array":
             if row.dtype not in COMPUTE and row.dtype[0] != "c":
                 raise PlanRefused(f"dtype {row.dtype} is not planned", kind="dtype")
-            self.has_half = self.has_half or row.dtype == "f16"
+            self.has_odd = self.has_odd or row.dtype in ("f16", "u64")
             if row.shape is not None:
                 shape: tuple[Expr, ...] = tuple(const(n) for n in row.shape)
             else:
@@ -193,7 +195,9 @@ class Typer(Control):
         if row.kind == "scalar":
             if row.dtype not in COMPUTE:
                 raise PlanRefused(f"dtype {row.dtype} is not planned", kind="dtype")
-            self.has_half = self.has_half or row.dtype == "f16"
+            if row.dtype == "u64":
+                raise PlanRefused("a uint64 number is an argument", kind="dtype")
+            self.has_odd = self.has_odd or row.dtype == "f16"
             native = COMPUTE[row.dtype]
             if native == "i64":
                 return Num(symbol(row.path, -2**47, 2**47), row.dtype, row.python, index)
@@ -237,14 +241,16 @@ class Typer(Control):
             return python_float(value)
         if isinstance(value, np.generic) and value.dtype in DTYPE_NAMES and DTYPE_NAMES[value.dtype] in COMPUTE:
             name = DTYPE_NAMES[value.dtype]
-            self.has_half = self.has_half or name == "f16"
+            self.has_odd = self.has_odd or name in ("f16", "u64")
+            if name == "u64" and value.item() >= 2**62:
+                raise PlanRefused("an integer constant past 62 bits", kind="big-int")
             return Num(Literal(value.item(), COMPUTE[name]), name)
         if isinstance(value, tuple):
             return Seq([self.constant(v) for v in value], "tuple")
         if isinstance(value, complex):
             return Cplx(python_float(value.real), python_float(value.imag), "c128", "complex")
         found = Static(value)
-        self.has_half = self.has_half or is_half(found)
+        self.has_odd = self.has_odd or is_odd(found)
         return found
 
     # --- running ------------------------------------------------------------------------------------------------------
@@ -371,13 +377,17 @@ class Typer(Control):
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         """a OP b."""
+        if self.has_odd and op in _UNSIGNED_COMPARISONS and (is_unsigned(a) or is_unsigned(b)):
+            name = f"np.{_UNSIGNED_COMPARISONS[op]}"
+            if is_called_out(name, (a, b)):
+                return call_out(self, name, (a, b))
         if isinstance(a, Cplx) or isinstance(b, Cplx):
             return complex_compare(self, op, a, b)
         return RULES["compare"](self, op, a, b)
 
     def apply(self, name: str, *values: Value) -> Value:
         """The rule of a kernel, or that of its complex form."""
-        if self.has_half and is_called_out(name, values):
+        if self.has_odd and is_called_out(name, values):
             return call_out(self, name, values)
         if is_complex_call(name, values):
             return complex_kernel(self, name, values)
@@ -434,7 +444,7 @@ class Typer(Control):
             raise PlanRefused("a scalar that is NumPy's on one path and Python's on another", kind="two-types")
         if values and name.startswith("arr."):
             check_has(values[0], name[4:])
-        if self.has_half and is_called_out(name, values):
+        if self.has_odd and is_called_out(name, values):
             self.regs[dst] = call_out(self, name, values)
             return
         is_planned = name in RULES and name not in EITHER and not is_complex_call(name, values)

@@ -105,7 +105,7 @@ class State:
         self.leaves: dict[int, Value] = {}
         self.written: dict[int, Buffer] = {}  # rows of arguments that a step writes
         self.serial: dict[Buffer, int] = {}  # how often a buffer was written after it was made
-        self.has_half = False  # whether float16 has occurred
+        self.has_odd = False  # whether float16 or uint64 has occurred
         self.clock = 0  # counts what is made and written while the program is typed
         self.born: dict[Buffer, int] = {}  # when a temporary was made
         self.stored: dict[Buffer, int] = {}  # when the program wrote into a buffer last, cells being filled aside

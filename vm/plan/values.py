@@ -9,9 +9,9 @@ from ...templates.records import record
 from .extents import Expr
 from .steps import Buffer, Literal, Operand, ScalarReg, Step, View
 
-# memory dtype -> native dtype that computes it (templates/scalars.py); u64 is not planned yet
+# memory dtype -> native dtype that computes it (templates/scalars.py); of u64 the bits
 COMPUTE = {"bool": "bool", "i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32", "i32": "i32", "u32": "i64",
-           "i64": "i64", "f16": "f32", "f32": "f32", "f64": "f64"}
+           "i64": "i64", "u64": "i64", "f16": "f32", "f32": "f32", "f64": "f64"}
 
 
 @record

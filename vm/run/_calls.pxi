@@ -139,8 +139,12 @@ cdef class CallOutcome:
             is_float = self.python == "float"
             if is_float:
                 read.d = value
-            else:
+            elif -MOST_EXACT < value < MOST_EXACT:
                 read.i = value
+            else:
+                raise PlanMismatch("it made an integer that plans do not reckon with")
+        elif self.dtype == PB_U64 and type(value) is _uint64:
+            read.i = <int64_t><uint64_t>int(value)
         elif not pb_is_generic(<PyObject *>value) or pb_scalar_code(<PyObject *>value) != self.dtype or (
                 pb_scalar_value(<PyObject *>value, self.dtype, &read, &is_float) < 0):
             raise PlanMismatch(f"it made {_described(value)}")

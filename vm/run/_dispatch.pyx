@@ -19,7 +19,7 @@ from libc.string cimport memcmp, memcpy, memset, strcmp
 import contextvars as _contextvars
 import weakref as _weakref
 
-from numpy import errstate as _errstate, ndarray as _ndarray
+from numpy import errstate as _errstate, ndarray as _ndarray, uint64 as _uint64
 
 
 cdef extern from "_dispatch.h" nogil:
@@ -68,7 +68,7 @@ cdef extern from "_dispatch.h" nogil:
     enum: PB_TRAP_INTERPRET
     enum: PB_TRAP_RAISED
     enum: PB_NDTYPES
-    enum: PB_BOOL, PB_F16, PB_F32, PB_F64
+    enum: PB_BOOL, PB_U64, PB_F16, PB_F32, PB_F64
     enum: NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE
     const int pb_type_numbers[14]
     int64_t pb_now_ns()

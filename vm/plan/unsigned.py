@@ -1,0 +1,95 @@
+"""uint64: held in the bits of int64, where addition, products and bits are the same; everything else is called out to.
+
+So is float16 partly (halves.py): `is_called_out` answers for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from . import halves
+from .values import Arr, Cplx, Num, Seq, SliceV, Static, Value
+
+_WRAPPING = frozenset((
+    *["op.add", "op.sub", "op.mul", "op.and", "op.or", "op.xor", "op.neg", "op.pos", "op.invert", "inplace"],
+    *(f"np.{name}" for name in [
+        "add", "subtract", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "negative",
+        "positive", "equal", "not_equal", "logical_and", "logical_or", "logical_not", "logical_xor", "square"])))
+_COUNTING = frozenset([
+    "np.sum", "arr.sum", "np.prod", "arr.prod", "np.any", "arr.any", "np.all", "arr.all", "np.count_nonzero",
+    "np.nonzero", "arr.nonzero", "np.flatnonzero"])
+# these only move elements
+_MOVES = frozenset((
+    *(f"np.{name}" for name in [
+        "shape", "ndim", "size", "transpose", "permute_dims", "matrix_transpose", "swapaxes", "moveaxis",
+        "expand_dims", "squeeze", "broadcast_to", "atleast_1d", "atleast_2d", "flip", "flipud", "fliplr",
+        "diagonal", "reshape", "ravel", "copy", "ascontiguousarray", "concatenate", "stack", "vstack", "hstack",
+        "column_stack", "dstack", "split", "array_split", "tile", "roll", "where", "extract", "compress", "zeros",
+        "ones", "empty", "full", "zeros_like", "ones_like", "empty_like", "full_like", "tril", "triu", "append",
+        "real", "isrealobj", "iscomplexobj", "array", "asarray", "asanyarray"]),
+    *(f"arr.{name}" for name in [
+        "transpose", "swapaxes", "squeeze", "diagonal", "reshape", "ravel", "flatten", "copy", "fill"])))
+_INDEXED = frozenset([
+    "subscript", "store", "np.take", "arr.take", "np.repeat", "arr.repeat"])  # the second operand is no u64
+_STRUCTURE = "py.len py.tuple py.list py.zip py.enumerate py.reversed py.isinstance py.bool py.raise py.assert debug."
+
+
+def is_called_out(name: str, values: Sequence[Value]) -> bool:
+    """Whether a kernel that meets float16 or uint64 is not planned on it."""
+    return halves.is_called_out(name, values) or (any(map(is_unsigned, values)) and not _is_planned(name, values))
+
+
+def is_odd(value: Value) -> bool:
+    """Whether a value is of such a dtype, or asks for it."""
+    return halves.is_half(value) or is_unsigned(value)
+
+
+def is_unsigned(value: Value) -> bool:
+    """Whether a value is of uint64, or asks for it."""
+    if isinstance(value, (Arr, Num)):
+        return value.dtype == "u64"
+    if isinstance(value, Seq):
+        return any(map(is_unsigned, value.items))
+    if isinstance(value, SliceV):
+        return any(map(is_unsigned, (value.start, value.stop, value.step)))
+    if isinstance(value, Static) and value.value is not None:
+        try:
+            return np.dtype(value.value) == np.uint64  # type: ignore[call-overload, no-any-return]
+        except (TypeError, ValueError):
+            return False
+    return False
+
+
+def _is_planned(name: str, values: Sequence[Value]) -> bool:
+    if name.startswith(tuple(_STRUCTURE.split())):
+        return True
+    if name in _INDEXED:
+        return not any(map(is_unsigned, values[1:2]))
+    if name not in _WRAPPING | _COUNTING | _MOVES or any(map(_is_other_dtype, values)):
+        return False
+    for value in _numbers(values):
+        # signed integers and floats meet uint64 in float64: that is no matter of bits
+        if isinstance(value, Cplx) or (value.python == "float" if isinstance(value, Num) and value.python
+                                       else value.dtype not in ("u64", "bool", "u8", "u16", "u32")):
+            return False
+    return True
+
+
+def _is_other_dtype(value: Value) -> bool:
+    """Whether a value asks for another dtype."""
+    if not isinstance(value, Static) or value.value is None or value.value is ...:
+        return False
+    try:
+        return np.dtype(value.value) != np.uint64  # type: ignore[call-overload, no-any-return]
+    except (TypeError, ValueError):
+        return False
+
+
+def _numbers(values: Sequence[Value]) -> Iterator[Arr | Num | Cplx]:
+    for value in values:
+        if isinstance(value, Seq):
+            yield from _numbers(value.items)
+        elif isinstance(value, (Arr, Num, Cplx)):
+            yield value
