@@ -154,6 +154,9 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "convolve with infinities": ("return np.convolve(y, z), np.convolve(z, y, 'same'), np.convolve(y, z[1:], 'valid')",
                                  [Y, np.array([np.inf, 2.0, -np.inf])]),
     "convolve infinities": ("return np.convolve(y, z), np.convolve(z, y, 'same')", [np.array([1.0, np.inf, 2, 3]), np.ones(2)]),
+    "polyval of nothing": ("return np.polyval(y, z)", [np.zeros(0), np.ones(3, np.float32)]),
+    "polyval of what a mask takes": ("return np.polyval(y[y > 1], z), np.polyval(y[y > 100], z)", [Y, np.ones(3, np.float32)]),
+    "rows of no axes": ("s = 0.0\n    for w in np.squeeze(y):\n        s += w\n    return s", [np.ones((1, 1))]),
     "invert True": ("return ~(y.shape[0] > 2)", [Y]),
     "smallest of two types": ("return -min(np.float64(0.1), 1e-3)", [Y]),
     # the object's shape is set, under all its names

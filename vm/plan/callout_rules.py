@@ -375,6 +375,11 @@ def _polyval(q: Question) -> Made:
     p, x = like(q, "p"), like(q, "x")
     if p.ndim != 1 or (x.weak and p.dtype != common(p.dtype, x.dtype)):
         raise q.refuse("with these operands")
+    least = q.t.facts.is_less_equal(1, p.shape[0])
+    if least is None and q.t.facts.norm(p.shape[0]).is_entry:
+        least = q.t.facts.ask_less_equal(1, p.shape[0])
+    if not least:  # of nothing it is zeros in the dtype of x
+        raise q.refuse("of what may be nothing")
     return made(common(p.dtype, x.dtype), x.shape)
 
 

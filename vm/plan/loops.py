@@ -97,6 +97,8 @@ class Loops(Cells):
         elif ins.op == Op.LOOP_EACH:
             seq = self.get(ins.args[1])
             if isinstance(seq, Arr):
+                if not seq.ndim:
+                    raise PlanRefused("iteration over an array with no axes", kind="python-error")
                 count = self.facts.value_of(seq.shape[0])
                 trips = (self.subscript(seq, python_int(const(i))) for i in range(min(count, _STATIC_TRIPS + 1)))
             else:
