@@ -215,3 +215,17 @@ def test_arrays_that_change_places(name: str) -> None:
     arguments = [[M.copy(), np.zeros((3, 4)), n] for n in (0, 1, 2, 3, 6, 7)]
     assert check_engines(source, arguments, grade=NEAR, report=report) == []
     assert report.on_tape >= report.calls["jit"] - (name == "beside a sum"), report.text()  # no trip: s is Python's own
+
+
+@pytest.mark.parametrize("n", (1, 700, 5000))
+def test_tiles_without_a_mask_are_left_out(n: int) -> None:
+    """What is summed, stored or taken under one mask, where it holds nowhere, at one place, in one tile, and everywhere."""
+    source = ("import numpy as np\n\ndef f(x, y, low):\n    m = x > low\n    s = y[m].mean() if m.sum() > 0 else 0.0\n"
+              "    y[m] = -y[m]\n    return s, x[m], np.nonzero(m)[0], np.where(m, y, 0).sum(), np.where(m, y, -0.0)\n")
+    rng = np.random.default_rng(n)
+    cases = []
+    for places in ([], [n - 1], range(n // 3, n // 3 + 40), range(n)):
+        x = np.zeros(n)
+        x[[p for p in places if p < n]] = 1
+        cases.append([x, rng.standard_normal(n), 0.5])
+    assert check_engines(source, cases, grade=NEAR) == []

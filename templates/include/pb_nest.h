@@ -137,7 +137,8 @@ static int pb_nest_box(pb_nest *z) {
             }
             if (pb_run_op(z, z->op + k, n, tile_n, t)) { status = 1; goto done; }
             if (slot->splat && (fresh || !slot->fixed)) pb_splat(slot->v, slot->p, pb_native_bytes[slot->dtype], n);
-            if (h->n_in + k == h->mask && !slot->fixed && !memchr(slot->p, 1, slot->scalar ? 1 : (size_t)n)) goto next;
+            if (h->n_in + k == h->mask && !slot->fixed && (!h->reduced || !complete) &&
+                !memchr(slot->p, 1, slot->scalar ? 1 : (size_t)n)) goto next; /* no output changes */
         }
         for (int32_t k = 0; k < h->n_out; k++)
             if (pb_run_out(z, z->out + k, &g, n, tile_n, t, pos[t], acc->at)) { status = 1; goto done; }

@@ -35,7 +35,7 @@ typedef struct {
     int32_t scratch_item;
     int32_t block;
     int32_t flags;
-    int32_t mask;       /* slot under which alone anything is stored: tiles where it is false end early; else -1 */
+    int32_t mask;       /* slot without which no output changes: tiles where it is false end early; else -1 */
     int32_t arg_axis;   /* axis of argmax and argmin, else -1 */
     uint32_t reduced;   /* mask of the axes that reducing outputs reduce */
 } pb_nest_head;

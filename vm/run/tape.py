@@ -121,6 +121,7 @@ class _Encoder:
         self.n_regs = len(code.types)
         self.outputs = code.outputs
         self.words: list[int] = []
+        self.zeros = {reg for reg, value in code.consts.items() if value == 0 and repr(value)[0] != "-"}
         self.places: list[tuple[int, Instr]] = []  # of nests and products: the word where they begin
         self.guards = 0
         # of the loops around: the word that `continue` jumps to is patched into these places, likewise `break`
@@ -251,7 +252,7 @@ class _Encoder:
 
     def _nest(self, x: NestCode) -> None:
         self.places.append((len(self.words), x))
-        encode_nest(x, self.words)
+        encode_nest(x, self.words, self.zeros)
 
     def _contract(self, x: ContractCode) -> None:
         self.places.append((len(self.words), x))

@@ -6,6 +6,8 @@ operation writes (reused after the last use), which outputs may be written in pl
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from ...templates.stencils import ODD_INDEX, STENCIL_INDEX, STRIP_INDEXES, cast_index
 from ...templates.tapecode import IN_KINDS, MEMORY_CODE, NATIVE_BYTES, NATIVE_CODE, NATIVE_OF, OPCODE, REDUCTION_CODE
 from ..plan.code import In, NestCode, NodeOp, Out
@@ -20,23 +22,26 @@ _NO_ARGS = ((-1, -1, -1), (-1, -1), (-1,), ())
 _LAST = 1 << 30  # a slot that an output uses lives to the end of the tile
 
 
-def encode_nest(nest: NestCode, words: list[int]) -> None:
-    """Append the nest's words; one nest for each set of reduced axes. Raises KeyError where no stencil exists."""
+def encode_nest(nest: NestCode, words: list[int], zeros: Container[int] = ()) -> None:
+    """Append the nest's words; one nest for each set of reduced axes. Raises KeyError where no stencil exists.
+
+    zeros: registers that hold the constant 0.
+    """
     if len(nest.outs) == 1:
-        _Nest(nest).append_to(words)
+        _Nest(nest, zeros).append_to(words)
         return
     masks: list[int] = []
     for out in nest.outs:
         if out.reduce != "store" and out.reduced not in masks:
             masks.append(out.reduced)
     if len(masks) <= 1:
-        _Nest(nest).append_to(words)
+        _Nest(nest, zeros).append_to(words)
         return
     for mask in masks[:-1]:  # the stores come last: they may overwrite what the others read
         outs = tuple(o for o in nest.outs if o.reduce != "store" and o.reduced == mask)
-        _Nest(_keep_live(nest, outs)).append_to(words)
+        _Nest(_keep_live(nest, outs), zeros).append_to(words)
     rest = tuple(o for o in nest.outs if o.reduce == "store" or o.reduced == masks[-1])
-    _Nest(_keep_live(nest, rest)).append_to(words)
+    _Nest(_keep_live(nest, rest), zeros).append_to(words)
 
 
 def _used_by(out: Out) -> list[int]:
@@ -91,10 +96,10 @@ class _Nest:
     This runs for every nest of a plan that is specialised while a caller waits: loops are plain and few.
     """
 
-    def __init__(self, nest: NestCode) -> None:
+    def __init__(self, nest: NestCode, zeros: Container[int]) -> None:
         if len(nest.axes) > _MOST_AXES:
             raise KeyError(f"a nest over {len(nest.axes)} axes")
-        self.nest = nest
+        self.nest, self.zeros = nest, zeros
         self.n_in = len(nest.inputs)
         self.dtypes: list[str] = []  # native dtype of each slot
         self.is_memory: list[bool] = []  # whether a slot may point into a view
@@ -219,12 +224,24 @@ class _Nest:
         return count
 
     def _common_mask(self) -> int:
-        """The slot of an operation under which alone anything is stored, or -1. What traps is computed everywhere."""
-        mask = self.outs[0].mask if self.outs else -1
-        if mask < self.n_in or any(out.mask != mask or out.indexes for out in self.outs) or any(
-                op.gather is not None for op in self.ops):
+        """The slot of an operation without which no output changes, or -1. What traps is computed everywhere."""
+        masks = {self._mask_of(out) for out in self.outs}
+        mask = masks.pop() if len(masks) == 1 else -1
+        return -1 if mask < self.n_in or any(op.gather is not None for op in self.ops) else mask
+
+    def _mask_of(self, out: Out) -> int:
+        """The bool slot under which alone an output stores, or sums anything but zeros; -1: there is none."""
+        if out.mask >= 0 or out.reduce != "sum" or out.slot < self.n_in:
+            return -1 if out.indexes else out.mask
+        op = self.ops[out.slot - self.n_in]
+        if op.gather is not None:
             return -1
-        return mask
+        if op.stencil == cast_index("bool", "i64"):
+            return op.args[0]
+        if op.stencil == STENCIL_INDEX["select", op.dtype] and op.args[2] < self.n_in:
+            other = self.nest.inputs[op.args[2]]
+            return op.args[0] if other.kind == "scalar" and other.reg in self.zeros else -1
+        return -1
 
     # --- words --------------------------------------------------------------------------------------------------------
 
