@@ -31,7 +31,10 @@ def build(buckets: object, output: str | os.PathLike[str], **options: object) ->
     from .build import build as _build
 
     if isinstance(buckets, Planned) and buckets.path is None:
+        from .freshness import project_roots
+
         with tempfile.TemporaryDirectory(prefix="prebake-") as folder:
+            options.setdefault("roots", project_roots("."))
             _build(buckets.write(Path(folder) / "buckets.yaml"), output, **options)  # type: ignore[arg-type]
             buckets.path = None
     else:

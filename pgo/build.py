@@ -20,9 +20,11 @@ from ..templates import levels
 from ..templates.render import render_file
 from ..vm import flags
 from ..vm.errors import ConfigError
+from ..vm.lang.bytecode import SourceFunction
 from ..vm.options import OPTIONS
 from ..vm.plan.code_json import dispatch_spec
 from ..vm.run.bundle import MANIFEST, file_digest, host_stamp, records_digest
+from ..vm.run.log import log, warn
 from ..vm.run.manifest import (
     BundleFunction,
     BundleKernel,
@@ -33,7 +35,7 @@ from ..vm.run.manifest import (
 )
 from . import object_cache, toolchain
 from .codegen import PRODUCT_BODY, Module
-from .freshness import find_source, stale_sources
+from .freshness import digests_in, find_source, project_roots, source_state
 from .kernels import BuiltFunction, plan_kernels
 from .schema import file_stem, read_buckets
 
@@ -63,15 +65,13 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
         for function in chosen:
             step(f"plan {function.qualname}")
             functions.append(plan_kernels(config, function))
-        roots = [*roots, config.path.resolve().parent]
-        with _before_sys_path(roots):
-            _check_fresh(functions, roots, allow_stale)
+        roots = [*roots, *project_roots(config.path.parent)]
+        unchecked = _check_fresh(functions, roots, allow_stale)
         place.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as folder:
             bundle = Path(folder) / "bundle"
             bundle.mkdir()
-            with _before_sys_path(roots):
-                manifest = _write_programs(bundle, functions, compiler, roots)
+            manifest = _write_programs(bundle, functions, compiler, roots)
             files: dict[str, str] = {}
             if compiler is not None and any(f.plans for f in functions):
                 work = _Compilation(compiler, make_module(functions), records_digest(manifest.to_bytes()), Path(folder),
@@ -88,7 +88,9 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
             _replace(place, bundle)
     for built in functions:
         for note in built.notes:
-            _log(note)
+            log(note)
+    for line in unchecked:
+        warn(line)
     return Path(output)
 
 
@@ -211,25 +213,19 @@ def _job_count(given: int | None) -> int:
 
 
 def _check_fresh(functions: Sequence[BuiltFunction], roots: Sequence[str | os.PathLike[str]],
-                 allow_stale: bool) -> None:
-    """Nothing when every source says what was recorded, or may differ. Raises ConfigError with each that does not."""
-    stale = [line for function in functions for line in stale_sources(function.program, roots)]
+                 allow_stale: bool) -> list[str]:
+    """One line for each source that is not here, when every other says what was recorded, or may differ.
+
+    Raises ConfigError with each that does not.
+    """
+    states = [source_state(function.program, roots) for function in functions]
+    stale = dict.fromkeys(line for state in states for line in state.stale)
     if stale and not allow_stale:
-        lines = "\n  ".join(dict.fromkeys(stale))
+        lines = "\n  ".join(stale)
         raise ConfigError(f"the source has changed since it was recorded\n  {lines}", key="functions",
                           hint="record and plan again; or build with --allow-stale, in pyproject.toml `allow-stale = true` "
                                "(the bundle is refused at run time)")
-
-
-@contextlib.contextmanager
-def _before_sys_path(roots: Sequence[str | os.PathLike[str]]) -> Iterator[None]:
-    """The project's own sources come before an older copy that is installed here."""
-    saved = list(sys.path)
-    sys.path[:0] = [os.fspath(root) for root in roots]
-    try:
-        yield
-    finally:
-        sys.path[:] = saved
+    return list(dict.fromkeys(line for state in states for line in state.missing))
 
 
 def _write_programs(bundle: Path, functions: Sequence[BuiltFunction], compiler: toolchain.Toolchain | None,
@@ -248,9 +244,8 @@ def _record(function: BuiltFunction, msbc: str, roots: Sequence[str | os.PathLik
     program = function.program
     sources = []
     for source in program.functions:
-        path = find_source(source, roots)
-        digest = file_digest(path.read_bytes()) if path is not None else ""
-        sources.append(BundleSource(source.module, source.qualname, source.digest, source.file, digest))
+        sources.append(BundleSource(source.module, source.qualname, source.digest, source.file,
+                                    _digest_of_file(source, roots)))
     plans = tuple(
         BundlePlan(plan.signature.to_json(), dispatch_spec(plan.code), tuple(  # type: ignore[arg-type]
             BundleKernel(k.kernel.name, {s: lo if lo == hi else (lo, hi) for s, (lo, hi) in k.kernel.bounds.items()},
@@ -267,6 +262,18 @@ def _record(function: BuiltFunction, msbc: str, roots: Sequence[str | os.PathLik
         {short: list(symbols) if len(symbols) > 1 else symbols[0]
          for short, symbols in sorted(function.buckets.symbols.items()) if symbols},
         _plain(function.buckets.options))
+
+
+def _digest_of_file(source: SourceFunction, roots: Sequence[str | os.PathLike[str]]) -> str:
+    """The digest of the file that a function was recorded from, '' where it is not here or says something else now.
+
+    An equal file counts as fresh at run time without another look, so that only one that is fresh may be written down.
+    """
+    path = find_source(source, roots)
+    try:
+        return file_digest(path.read_bytes()) if path is not None and source.digest in digests_in(path, source) else ""
+    except (OSError, SyntaxError, ValueError):
+        return ""
 
 
 def _plain(options: Mapping[str, object]) -> dict[str, object]:
@@ -336,9 +343,3 @@ def _progress(wanted: bool, total: int) -> Iterator[Step]:
         return
     with tqdm(total=total, desc="prebake build", leave=False, disable=None) as bar:  # None: only on a terminal
         yield Step(bar)
-
-
-def _log(line: str) -> None:
-    from ..vm.run.log import log
-
-    log(line)

@@ -97,15 +97,28 @@ def _records(folder: Path, report: Report) -> Mapping[str, Any] | None:
 
 
 def _check_sources(folder: Path, name: str, function: Mapping[str, Any], report: Report) -> None:
-    from .freshness import load_program, stale_sources
+    from .freshness import load_program, source_state
 
     try:
         program = load_program((folder / function["msbc"]).read_bytes(), function["program_digest"], name)
     except (PrebakeError, OSError) as error:
         report.add("integrity", str(error).replace("\n", "; "))
         return
-    for line in stale_sources(program, [folder.parent, folder.parent.parent, folder.parent.parent.parent]):
-        report.add("freshness", f"{line}: build again")
+    state = source_state(program, _source_roots(folder))
+    for line in state.stale:
+        report.add("freshness", f"{line}: record the profile, plan and build again")
+    for line in state.missing:
+        report.add("freshness", line)
+
+
+def _source_roots(folder: Path) -> list[Path]:
+    """Where the sources of a bundle are: beside its package, or in the project that it was built in."""
+    from ..vm.run.bundle import FOLDER
+    from .freshness import project_roots
+
+    place = folder.resolve()
+    own = [place.parents[2]] if place.parent.name == FOLDER and len(place.parents) > 2 else []
+    return [*own, place.parent, *project_roots(place.parent.parent), *project_roots(os.getcwd())]
 
 
 def _check_drift(functions: Mapping[str, Any], profile: object, limit: float, report: Report) -> None:

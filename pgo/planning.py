@@ -22,6 +22,7 @@ from .buckets import (
 )
 from .edges import branch_edges
 from .edits import bucket_key, candidate_key, dropped_buckets, kept_buckets
+from .freshness import load_program, project_roots, source_state
 from .groups import FunctionPlan, make_groups
 from .naming import name_symbols
 from .profile import FunctionProfile, Profile, SignatureProfile, merge_paths, write_atomically
@@ -122,7 +123,7 @@ def plan(profile: object, output: str | os.PathLike[str] | None = None, *, max_k
         limits = replace(limits, max_kernels=default_kernels(len(seen.functions)))
     earlier = read_buckets(output) if output is not None and Path(output).exists() else None
     before = {f.qualname: f for f in earlier.functions} if earlier else {}
-    roots = None if allow_stale else [Path(output).resolve().parent] if output is not None else []
+    roots = None if allow_stale else project_roots(Path(output).parent if output is not None else ".")
     functions = {name: _prepare(seen.functions[name], before.get(name), roots) for name in sorted(seen.functions)}
     groups = [g for f in functions.values() for g in make_groups(f)]
     dropped = {name: dropped_buckets(earlier, before[name]) for name in functions if name in before} if earlier else {}
@@ -157,10 +158,8 @@ def _read(profile: object) -> Profile:
 
 def _prepare(seen: FunctionProfile, before: FunctionBuckets | None, roots: Sequence[Path] | None) -> FunctionPlan:
     """The function with its program checked; roots: where sources are looked for too (None: staleness is allowed)."""
-    from .freshness import load_program, stale_sources
-
     program = load_program(seen.msbc, seen.digest, f"function '{seen.qualname}' of the profile")
-    stale = [] if roots is None else stale_sources(program, roots)
+    stale = () if roots is None else source_state(program, roots).stale
     if stale:
         raise PlanError(f"the profile is of another program: '{seen.qualname}' has changed since it was recorded\n"
                         + "\n".join(f"  changed   {line}" for line in stale)

@@ -7,7 +7,17 @@ from collections.abc import Mapping, Sequence
 from prebake.pgo.profile import Counts, FunctionProfile, Profile, SignatureProfile
 from prebake.vm.lang.bytecode import Instruction, Param, Position, Program, SourceFunction
 from prebake.vm.lang.opcodes import BY_NAME
+from prebake.vm.lang.source import function_digests
 from prebake.vm.plan.signature import Row, Signature
+
+SHOP = """
+def double(x):
+    return x + x
+
+
+def branch(x):
+    return x + x if x.shape[0] > 128 else x * x
+"""  # the text of `shop.py`, where a test wants one
 
 
 def instruction(name: str, *args: int) -> Instruction:
@@ -19,7 +29,8 @@ def program(name: str, params: Sequence[str], constants: Sequence[object], *code
     """A program of (name, operand, ...) tuples; registers are counted from the operands' largest word."""
     instructions = tuple(instruction(*item) for item in code)
     module, _, qualname = name.partition(":")
-    source = SourceFunction(module, qualname, "0" * 32, f"{module}.py", 1, (f"def {qualname}(): ...",))
+    digest = (*function_digests(SHOP, qualname), "0" * 32)[0]
+    source = SourceFunction(module, qualname, digest, f"{module}.py", 1, (f"def {qualname}(): ...",))
     return Program(name, tuple(Param(p) for p in params), 16, ("?",), tuple(constants), (), (), instructions,
                    tuple(Position(0, 1, 1, 2) for _ in instructions), (source,))
 

@@ -20,13 +20,15 @@ SHAPES = {(b, 64): 10 for b in range(1, 33)}
 def built(tmp_path_factory):
     """A bundle of `shop:double` for 1 to 32 rows."""
     folder = tmp_path_factory.mktemp("built")
+    (folder / "shop.py").write_text(made.SHOP)
     api.plan(_profile(SHAPES), folder / "b.yaml", measure=False)
     return api.build(folder / "b.yaml", folder / "bundle")
 
 
 @pytest.fixture
 def bundle(built, tmp_path):
-    """A copy that a test may damage."""
+    """A copy that a test may damage, its source beside it."""
+    (tmp_path / "shop.py").write_text(made.SHOP)
     return shutil.copytree(built, tmp_path / "bundle")
 
 
@@ -107,8 +109,10 @@ def test_shares():
             parse_share(bad)
 
 
-def test_plan_and_build_from_python(tmp_path):
+def test_plan_and_build_from_python(tmp_path, monkeypatch):
+    (tmp_path / "shop.py").write_text(made.SHOP)
     (tmp_path / "p.json").write_bytes(_profile(SHAPES).to_bytes())
+    monkeypatch.chdir(tmp_path)
     planned = api.plan(tmp_path / "p.json", measure=False)
     assert planned.path is None and not (tmp_path / "buckets.yaml").exists()
     place = api.build(planned, tmp_path / "out")
