@@ -41,20 +41,36 @@ PBP_NOINLINE void PBP_NAME(gemm_dots)(const pb_gemm *g) {
     }
 }
 
-/* One row, b too large for the caches near: eight rows of b at a time, from their first column to the last. */
+/* Few rows, b too large for the caches near: eight rows of b at a time, from their first column to the last; several rows
+ * of a share a stretch of columns while it is in the first-level cache. */
 PBP_NOINLINE void PBP_NAME(gemm_stream)(const pb_gemm *g) {
     PBP_REAL x[8];
+    const int64_t stretch = g->m == 1 ? g->n : PBP_STRETCH / PBP_SIZE;
     for (int64_t k = 0; k < g->k;) {
         const int rows = g->k - k >= 8 ? 8 : 1;
-        for (int i = 0; i < rows; i++) x[i] = *(const PBP_ELEM *)(g->a + (k + i) * g->a_cs);
-        (rows == 8 ? PBP_NAME(stream_8) : PBP_NAME(stream_1))(g->n, x, g->b + k * g->b_rs, g->b_rs, g->c, k > 0);
+        for (int64_t j = 0; j < g->n; j += stretch)
+            for (int64_t r = 0; r < g->m; r++) {
+                for (int i = 0; i < rows; i++) x[i] = *(const PBP_ELEM *)(g->a + r * g->a_rs + (k + i) * g->a_cs);
+                (rows == 8 ? PBP_NAME(stream_8) : PBP_NAME(stream_1))(
+                    pb_min_i64(g->n - j, stretch), x, g->b + k * g->b_rs + j * PBP_SIZE, g->b_rs,
+                    g->c + r * g->c_rs + j * PBP_SIZE, k > 0);
+            }
         k += rows;
     }
     if (g->bias || g->relu || g->residual)
-        for (int64_t j = 0; j < g->n; j++) {
-            PBP_ELEM *c = (PBP_ELEM *)g->c + j;
-            *c = PBP_NAME(finish)(*c, g, 0, j);
-        }
+        for (int64_t i = 0; i < g->m; i++)
+            for (int64_t j = 0; j < g->n; j++) {
+                PBP_ELEM *c = (PBP_ELEM *)(g->c + i * g->c_rs) + j;
+                *c = PBP_NAME(finish)(*c, g, i, j);
+            }
+}
+
+/* Whether b is better read in the order in which it lies: one row, or a few where no cache holds b and its rows lie whole
+ * pages apart, so that the rows of a panel push each other out of the caches. */
+PBP_INLINE int PBP_NAME(wants_stream)(const pb_gemm *g) {
+    const int64_t bytes = g->k * g->n * PBP_SIZE;
+    if (g->b_packed || g->b_cs != PBP_SIZE || g->c_cs != PBP_SIZE || bytes <= PBP_STREAM_BYTES) return 0;
+    return g->m == 1 || (g->m <= PBP_TILE_ROWS && bytes > PBP_FAR_BYTES && (g->b_rs & 4095) == 0);
 }
 
 /* How the tiles of one product read their operands. */
@@ -249,8 +265,7 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
 
 /* The general way: tiles over panels, which are packed, used in place or packed on the fly. */
 PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
-    if (!g->b_packed && g->m == 1 && g->b_cs == PBP_SIZE && g->c_cs == PBP_SIZE &&
-        g->k * g->n * PBP_SIZE > PBP_STREAM_BYTES) {
+    if (PBP_NAME(wants_stream)(g)) {
         PBP_NAME(gemm_stream)(g);
         return;
     }

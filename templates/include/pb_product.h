@@ -62,6 +62,8 @@
 #define PBP_GROUP 4           /* panels packed on the fly at once: longer reads of each row of b */
 #endif
 #define PBP_STREAM_BYTES 196608 /* a b this large is read row by row when there are few rows of a */
+#define PBP_FAR_BYTES 4194304   /* a b this large is read from memory, or from the far end of the last cache */
+#define PBP_STRETCH 2048        /* bytes of each of eight rows of b that several rows of a read in turn */
 #define PBP_STREAM_K 16         /* ... in blocks of this many */
 #define PBP_ROWS_K 256          /* ... of this many, for more rows: pages and cache lines that a second tile finds again */
 
