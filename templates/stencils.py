@@ -15,8 +15,9 @@ COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "fmax", "fmin", "eq
 SCALAR_FIRST = frozenset({"sub", "div", "lt", "le", "gt", "ge"})
 SCALAR_SECOND = SCALAR_FIRST | COMMUTATIVE | {"floordiv", "mod", "shl", "shr"}
 
-# cheap enough that loads and stores are what a block stencil costs: the accumulator machine's (include/pb_strip.h)
-STRIPS = frozenset({"add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "reciprocal", "maximum", "minimum"})
+# what the accumulator machine has (include/pb_strip.h): operations so cheap that loads and stores are what a block stencil
+# costs, and the two that most often stand between such
+STRIPS = frozenset({"add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "reciprocal", "maximum", "minimum", "exp", "tanh"})
 STRIP_DTYPES = ("f32", "f64")
 
 _WIDTH = len(NATIVE)

@@ -71,7 +71,7 @@ static int pb_nest_box(pb_nest *z) {
     }
     for (int32_t k = 0; k < h->n_operands; k++) z->x[k].form = (uint8_t)pb_form(z, z->x + k, t, chunk);
 
-    pb_micro micro[3 * h->n_ops + 1];
+    pb_micro micro[3 * h->n_ops + h->n_out + 1];
     pb_pool pool = {.at = z->stack, .measure = 0};
     char *heap = NULL;
     int64_t bound = (chunk * inner * 8 + 192) * 3; /* is it sure to fit? else measure */
@@ -92,7 +92,9 @@ static int pb_nest_box(pb_nest *z) {
         for (int32_t k = 0; k < h->n_out; k++)
             if (z->out[k].act == PB_OUT_REDUCE) pb_fill_identity(z->out[k].w[0], z->out[k].w[2], z->out[k].acc, n_acc + 1);
 
-    pb_op *all = pb_bind_strips(z, micro, chunk * inner); /* all operations in one list, if that is so */
+    pb_acc_f64 sums[2 * h->n_out + 1];
+    int is_row = complete && h->reduced && g.n_groups == 1 && g.is_reduced[0];
+    pb_op *all = pb_bind_strips(z, micro, chunk * inner, is_row ? sums : NULL); /* all operations in one list, if that is so */
     int is_bare = all != NULL;                            /* and nothing but whole strips and outputs in place */
     for (int32_t k = 0; k < h->n_out; k++) is_bare &= z->out[k].act == PB_OUT_DIRECT;
 

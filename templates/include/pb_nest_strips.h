@@ -2,8 +2,9 @@
  *
  * A run goes from an operation that pb_strips has to the last such one of the same dtype before something else that works on
  * whole tiles; operations on single scalars stand in between and are done first. It runs in place of its last member.
- * A member's result goes on in the accumulator; it is stored, in its slot, when anything but the next member reads it. Lists
- * find operands that move with the tile in the walk itself (`from` of a slot). What is left of a tile after its last whole strip goes operation by operation, as tiles without runs do.
+ * A member's result goes on in the accumulator; it is stored, in its slot, when anything but the next member reads it. f32 sums
+ * of whole rows are made by the list too. Lists find operands that move with the tile in the walk itself (`from` of a slot).
+ * What is left of a tile after its last whole strip goes operation by operation, as tiles without runs do.
  */
 #ifndef PB_NEST_STRIPS_H
 #define PB_NEST_STRIPS_H
@@ -45,10 +46,16 @@ static pb_micro *pb_list_run(pb_nest *z, int32_t first, int32_t last, const uint
         else form = z->slots[a].scalar ? PB_FORM_SM : z->slots[b].scalar ? PB_FORM_MS : PB_FORM_MM;
         *m++ = (pb_micro){.fn = forms[form], .from = {held == a && a != b ? NULL : pa, held == b && a != b ? NULL : pb}};
         held = n_in + k;
+        int32_t elsewhere = uses[held];
+        for (int32_t j = 0; j < z->h->n_out; j++)
+            if (z->out[j].run == z->op + last && z->out[j].w[1] == held) {
+                *m++ = (pb_micro){.fn = (pb_any_fn)pb_strip_sum_f32, .from = {&z->out[j].acc, NULL}};
+                elsewhere--;
+            }
         for (k++; k <= last && !z->op[k].in_run; k++) {}
         int32_t next = 0;
         if (k <= last) next = (z->op[k].w[4] == held) + (z->op[k].w[3] == 2 && z->op[k].w[5] == held);
-        if (uses[held] > (next == 1))
+        if (elsewhere > (next == 1))
             *m++ = (pb_micro){.fn = wide ? (pb_any_fn)pb_strip_store_f64 : (pb_any_fn)pb_strip_store_f32,
                               .from = {z->slots[held].from, NULL}};
     }
@@ -57,14 +64,16 @@ static pb_micro *pb_list_run(pb_nest *z, int32_t first, int32_t last, const uint
     return m;
 }
 
-/* Find the runs; `micro` has room for three entries an operation. Slots are bound. Returns the operation whose list is all that
- * there is to do for a tile, if there is one. */
-static pb_op *pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n) {
+/* Find the runs; `micro` has room for three entries an operation and one an output. Slots and outputs are bound. sums: two
+ * vectors for each output, when a tile is one row to be reduced, else NULL. Returns the operation whose list is all that there is
+ * to do for a tile before its outputs, if there is one. */
+static pb_op *pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n, pb_acc_f64 *sums) {
     const pb_nest_head *h = z->h;
     uint16_t uses[h->n_in + h->n_ops + 1];
     int counted = 0;
     int32_t first = -1, last = -1, count = 0;
     for (int32_t k = 0; k < h->n_ops; k++) z->op[k].in_run = 0, z->op[k].list = NULL;
+    for (int32_t k = 0; k < h->n_out; k++) z->out[k].run = NULL;
     if (n * 4 < PB_STRIP_BYTES) return NULL;
     for (int32_t k = 0; k <= h->n_ops; k++) {
         pb_op *op = z->op + k;
@@ -73,6 +82,11 @@ static pb_op *pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n) {
         if (count && !(fits && op->out->dtype == z->op[last].out->dtype)) { /* the run ends here */
             if (count > 1) {
                 if (!counted) pb_count_uses(z, uses), counted = 1;
+                for (int32_t j = 0; sums && j < h->n_out; j++) {
+                    const int32_t *w = z->out[j].w, made = w[1] - h->n_in;
+                    if (w[0] == PB_R_sum && w[2] == PB_N_f32 && made >= first && made <= last && z->op[made].in_run)
+                        z->out[j].run = z->op + last, z->out[j].acc = (char *)(sums + 2 * j);
+                }
                 micro = pb_list_run(z, first, last, uses, micro);
             } else {
                 z->op[first].in_run = 0;
@@ -102,6 +116,8 @@ static void pb_run_strips(const pb_nest *z, pb_op *op, int64_t n) {
             if (m->from[1]) m->q = *m->from[1];
         }
         m->q = (char *)(intptr_t)whole;
+        for (int32_t k = 0; k < z->h->n_out; k++)
+            if (z->out[k].run == op) memset(z->out[k].acc, 0, 2 * PB_VECTOR_BYTES);
         if (wide) pb_strip_run_f64(op->list);
         else pb_strip_run_f32(op->list);
     }

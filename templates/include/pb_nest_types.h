@@ -88,6 +88,7 @@ typedef struct {
     pb_operand *x;
     pb_slot *slot, *mask;
     uint8_t act;
+    pb_op *run;      /* the run whose list makes the sum, strip by strip, at `acc` */
     int64_t *offsets, *places, index; /* index: of the extremum so far; elements that were compressed so far */
     char *raw, *acc;
 } pb_out;

@@ -1,4 +1,4 @@
-/* Chains of cheap operations, a strip of eight vectors at a time: the value in flight stays in registers.
+/* Runs of cheap operations, a strip of eight vectors at a time: the value in flight stays in registers.
  *
  * A block stencil reads its operands from L1 and writes its result there, which costs more than an addition does. So runs of
  * cheap operations over one dtype (STRIPS of templates/stencils.py) become a list of micro-operations for an accumulator machine: each takes
@@ -112,4 +112,21 @@ typedef struct {
 
 PB_STRIP_TYPES(f32)
 PB_STRIP_TYPES(f64)
+
+/* p: two vectors of f64 that the accumulator is added to, as pb_row_sum_f32 adds a row */
+typedef pb_f32 pb_acc_half_f32 __attribute__((vector_size(PB_VECTOR_BYTES / 2)));
+PB_STRIP_BEGIN(sum, f32)
+    union { pb_acc_f32 whole; pb_acc_half_f32 half[2]; } x = {(a0 + a1) + (a2 + a3)}, y = {(a4 + a5) + (a6 + a7)};
+    pb_acc_f64 *sums = (pb_acc_f64 *)m->p;
+    sums[0] += __builtin_convertvector(x.half[0], pb_acc_f64) + __builtin_convertvector(y.half[0], pb_acc_f64);
+    sums[1] += __builtin_convertvector(x.half[1], pb_acc_f64) + __builtin_convertvector(y.half[1], pb_acc_f64);
+PB_STRIP_NEXT(f32)
+
+/* What `sum` made of the whole strips. */
+static pb_f64 pb_strip_total(const char *sums) {
+    pb_acc_lanes_f64 all = {.v = ((const pb_acc_f64 *)sums)[0] + ((const pb_acc_f64 *)sums)[1]};
+    for (unsigned w = sizeof all / sizeof *all.i / 2; w > 0; w /= 2)
+        for (unsigned j = 0; j < w; j++) all.i[j] += all.i[j + w];
+    return all.i[0];
+}
 #endif
