@@ -20,10 +20,20 @@ def candidate_key(groups: Sequence[Group], candidate: Candidate) -> str:
 
 
 def _side(earlier: BucketsFile, function: FunctionBuckets) -> Recordings | None:
+    """What lies beside the earlier file. Raises ConfigError for symbols and signatures that it does not know."""
     try:
-        return earlier.load_recordings(function)
+        found = earlier.load_recordings(replace(function, symbols={}, buckets=()))
     except PrebakeError:
         return None  # the folder was lost: every bucket of the file counts as the editor's own
+    earlier.load_recordings(function)
+    return found
+
+
+def known_symbols(old: FunctionBuckets, function: FunctionPlan) -> dict[str, tuple[str, ...]]:
+    """The earlier file's names, of those symbols that the new profile has too."""
+    recorded = {symbol for s in function.signatures for symbol in (*s.symbols, *s.sample)}
+    kept = {name: tuple(s for s in symbols if s in recorded) for name, symbols in old.symbols.items()}
+    return {name: symbols for name, symbols in kept.items() if symbols}
 
 
 def dropped_buckets(earlier: BucketsFile, function: FunctionBuckets) -> tuple[str, ...]:
@@ -46,9 +56,12 @@ def kept_buckets(functions: Mapping[str, FunctionPlan], groups: Sequence[Group],
         side = _side(earlier, old)
         written = set(side.planned) if side else set()
         numbers = _renumber(side, functions[name])
+        known = known_symbols(old, functions[name])
         for bucket in old.buckets:
             if not bucket.keep and bucket_key(bucket) in written:
                 continue
+            if any(n not in known for n in bucket.extents):
+                continue  # of a signature that is not recorded any more: nothing could keep its limits
             bucket = replace(bucket, keep=True, signature=numbers.get(bucket.signature, 0), gain=None)
             buckets.setdefault(name, []).append(bucket)
             mine = [i for i, g in enumerate(groups) if g.function == name and g.signature == bucket.signature]

@@ -21,7 +21,7 @@ from .buckets import (
     propose,
 )
 from .edges import branch_edges
-from .edits import bucket_key, candidate_key, dropped_buckets, kept_buckets
+from .edits import bucket_key, candidate_key, dropped_buckets, kept_buckets, known_symbols
 from .freshness import load_program, project_roots, source_state
 from .groups import FunctionPlan, make_groups
 from .naming import name_symbols
@@ -200,7 +200,7 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
         buckets = (*kept.get(name, ()), *planned)
         used = {n for b in buckets for n in b.extents} | set(old.symbols)
         symbols = {n: s for n, s in function.symbols.items() if n in used}
-        symbols |= {n: s for n, s in old.symbols.items() if n not in symbols}
+        symbols |= {n: s for n, s in known_symbols(old, function).items() if n not in symbols}
         parts.append(FunctionBuckets(name, symbols, function.options, buckets, old.comments))
         yaml_notes[name] = _function_notes(function, groups, selection)
         for number, reason in sorted(function.refused.items()):

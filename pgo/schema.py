@@ -167,7 +167,10 @@ class Recordings:
 
 @dataclass(frozen=True)
 class FunctionBuckets:
-    """One function's part of the file. symbols: short name -> symbols it stands for (equal in every recorded call)."""
+    """One function's part of the file. symbols: short name -> symbols it stands for (equal in every recorded call).
+
+    places: symbol -> line and column where the file names it.
+    """
 
     qualname: str
     symbols: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -175,6 +178,7 @@ class FunctionBuckets:
     buckets: tuple[Bucket, ...] = ()
     comments: tuple[str, ...] = ()
     line: int = 0
+    places: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     def bounds(self, bucket: Bucket) -> dict[str, tuple[int, int]]:
         """Symbol ("x.shape[0]") -> (lo, hi) for every symbol that the bucket limits."""
@@ -219,7 +223,10 @@ class BucketsFile:
         return self._beside(function, ".msbc")
 
     def load_recordings(self, function: FunctionBuckets) -> Recordings:
-        """What the profile said of a function. Raises ConfigError when the file is missing, broken or another's."""
+        """What the profile said of a function. Raises ConfigError when the file is missing, broken or another's.
+
+        So does a symbol, a signature or a bucket of the YAML that no recorded call could fit.
+        """
         data = self._beside(function, ".signatures.json")
         try:
             found = Recordings.from_bytes(data, function.qualname)
@@ -232,7 +239,27 @@ class BucketsFile:
                 raise ConfigError(f"there are {len(found.signatures)} recorded signatures, counted from 0",
                                   file=str(self.path), line=bucket.line,
                                   key=f"functions.{function.qualname}.buckets[{i}].signature")
+        self._check_symbols(function, found)
         return found
+
+    def _check_symbols(self, function: FunctionBuckets, found: Recordings) -> None:
+        """Raises ConfigError for a symbol that no signature has: its limits would be left out, its bucket widened."""
+        key = f"functions.{function.qualname}"
+        known = [{*recorded.symbols, *recorded.sample} for recorded in found.signatures]
+        every = set().union(*known)
+        for name, symbols in function.symbols.items():
+            for symbol in symbols:
+                if symbol not in every:
+                    line, column = function.places.get(symbol, (function.line, 0))
+                    raise ConfigError(f"'{symbol}' is no symbol of the recorded signatures", file=str(self.path),
+                                      line=line, column=column, key=f"{key}.symbols.{name}",
+                                      hint=suggest(symbol, {s for s in every if ".strides[" not in s}))
+        for i, bucket in enumerate(function.buckets):
+            for name in bucket.extents:
+                if known[bucket.signature].isdisjoint(function.symbols.get(name, ())):
+                    raise ConfigError(f"recorded signature {bucket.signature} has no '{function.symbols[name][0]}'",
+                                      file=str(self.path), line=bucket.line, key=f"{key}.buckets[{i}].{name}",
+                                      hint="leave it out of this bucket, or name the signature that has it")
 
     def load_signatures(self, function: FunctionBuckets) -> list[RecordedSignature]:
         """The recorded signatures alone; see `load_recordings`."""
@@ -356,7 +383,8 @@ class _Reader:
     def function(self, qualname: str, name_node, node) -> FunctionBuckets:  # type: ignore[no-untyped-def]
         key = f"functions.{qualname}"
         parts = self.pairs(node, key, ("symbols", "options", "buckets"))
-        symbols = self.symbols(parts["symbols"][1], f"{key}.symbols") if "symbols" in parts else {}
+        places: dict[str, tuple[int, int]] = {}
+        symbols = self.symbols(parts["symbols"][1], f"{key}.symbols", places) if "symbols" in parts else {}
         options = self.options(parts["options"][1], f"{key}.options") if "options" in parts else {}
         buckets: list[Bucket] = []
         if "buckets" in parts and not _is_empty(parts["buckets"][1]):
@@ -365,9 +393,11 @@ class _Reader:
                 raise self.fail(listing, f"{key}.buckets", f"a list is expected here, not {_kind(listing)}")
             buckets = [self.bucket(item, f"{key}.buckets[{i}]", symbols) for i, item in enumerate(listing.value)]
         line = name_node.start_mark.line
-        return FunctionBuckets(qualname, symbols, options, tuple(buckets), self.comments(line), line + 1)
+        return FunctionBuckets(qualname, symbols, options, tuple(buckets), self.comments(line), line + 1,
+                               places)
 
-    def symbols(self, node, key: str) -> dict[str, tuple[str, ...]]:  # type: ignore[no-untyped-def]
+    def symbols(self, node, key: str,  # type: ignore[no-untyped-def]
+                places: dict[str, tuple[int, int]]) -> dict[str, tuple[str, ...]]:
         symbols: dict[str, tuple[str, ...]] = {}
         owner: dict[str, str] = {}
         for name, (name_node, value) in self.pairs(node, key).items():
@@ -381,6 +411,7 @@ class _Reader:
                 if symbol in owner:
                     raise self.fail(item, f"{key}.{name}", f"'{symbol}' is already called '{owner[symbol]}'")
                 owner[symbol] = name
+                places[symbol] = (item.start_mark.line + 1, item.start_mark.column + 1)
         return symbols
 
     def options(self, node, key: str) -> dict[str, object]:  # type: ignore[no-untyped-def]

@@ -23,7 +23,7 @@ from prebake.pgo.edges import branch_edges
 from prebake.pgo.naming import declared_names, name_symbols
 from prebake.pgo.planning import plan
 from prebake.pgo.schema import UNBOUNDED, read_buckets
-from prebake.vm.errors import PlanError
+from prebake.vm.errors import ConfigError, PlanError
 from prebake.vm.plan.signature import Row
 
 FREE = ((0, UNBOUNDED), (0, UNBOUNDED))
@@ -296,6 +296,49 @@ def test_a_bucket_removed_by_hand_does_not_come_back(tmp_path):
     planned = _planned(tmp_path, shapes)
     assert all(b.extents["b"] != (1, 128) for f in planned.config.functions for b in f.buckets)
     assert "removed by hand" in planned.summary()
+
+
+def test_a_symbol_that_was_never_recorded_is_refused_with_its_place(tmp_path):
+    shapes = {(b, 64): 3 for b in range(1, 100)}
+    _planned(tmp_path, shapes)
+    path = tmp_path / "b.yaml"
+    text = path.read_text()
+    for wrong in ("x.shape[7]", "x.shpe[0]", "k"):
+        path.write_text(text.replace("x.shape[0]", wrong))
+        config = read_buckets(path)
+        place = next((n, line.index(f'"{wrong}"')) for n, line in enumerate(path.read_text().splitlines())
+                     if f'"{wrong}"' in line)
+        for replan in (False, True):
+            with pytest.raises(ConfigError, match=r"is no symbol of the recorded signatures") as caught:
+                _planned(tmp_path, shapes) if replan else config.load_recordings(config.functions[0])
+            assert (caught.value.line, caught.value.column) == (place[0] + 1, place[1] + 1)
+            assert caught.value.key == "functions.shop:double.symbols.b" and "x.shape[" in caught.value.hint
+
+
+def test_a_bucket_cannot_limit_what_its_signature_lacks(tmp_path):
+    rows = [[made.array_row("x", n)] for n in (1, 2)]
+    one, two = (made.function_profile(made.doubling(), {shape: calls}, rows=r)
+                for shape, calls, r in zip([(3,), (3, 4)], [9, 5], rows, strict=True))
+    one.signatures |= two.signatures
+    one.calls += two.calls
+    path = tmp_path / "b.yaml"
+    plan(made.profile(one), path)
+    config = read_buckets(path)
+    assert len(config.load_recordings(config.functions[0]).signatures) == 2
+    path.write_text(path.read_text() + "      - {d: 4}\n")
+    config = read_buckets(path)
+    with pytest.raises(ConfigError, match=r"recorded signature 0 has no 'x\.shape\[1\]'"):
+        config.load_recordings(config.functions[0])
+
+
+def test_names_of_symbols_that_are_not_recorded_any_more_leave_the_file(tmp_path):
+    path = tmp_path / "b.yaml"
+    _planned(tmp_path, {(3, 4, b): 6 for b in range(1, 9)})
+    path.write_text(path.read_text() + "      - {d: [1, 77]}\n")
+    _planned(tmp_path, {(3, 4): 6})
+    (function,) = read_buckets(path).functions
+    assert read_buckets(path).load_recordings(function)
+    assert {s for tied in function.symbols.values() for s in tied} <= {"x.shape[0]", "x.shape[1]"}
 
 
 def test_functions_that_the_new_profile_lacks_are_left_alone(tmp_path):
