@@ -41,6 +41,9 @@ CASES: dict[str, tuple[str, list[Any]]] = {
     "returned numbers": ("if x.sum() > 2:\n    return 1\nif x[0] > 0.05:\n    return 2.0\nreturn np.float32(1)",
                          [HIGH, LOW, LOW / 4]),
     "complex numbers": ("if x[0].real > 1:\n    return x[0] * 2, 1\nreturn x[1]", [Z, Z + 2, Z.astype(np.complex64)]),
+    "one selection, returned twice": ("y = x[x < 3] * 2\nif x[0] > 0.5:\n    return y, 1\nreturn y, 2.0", [HIGH, LOW]),
+    "one selection beside others": ("y = x[x < 3]\nh = x[:2] if x[0] > 0.5 else x > 1\nreturn y, h, y", [HIGH, LOW, HIGH * 9]),
+    "complex arrays, returned twice": ("y = x * 1j\nif x[0] > 0.5:\n    return y, 1\nreturn y, None, y", [HIGH, LOW]),
     # a side that raises
     "raise": ("if x[0] < 0.5:\n    raise ValueError('small')\nreturn x * 2", [HIGH, LOW]),
     "text of values": ("if x[0] < 0.5:\n    raise ValueError(f'{x[0]} is small')\nreturn x", [HIGH, LOW]),

@@ -56,6 +56,7 @@ def _choice(typer: Any, sites: list[Any]) -> Result:
 
     def write(site: Any) -> None:
         number = sites.index(site)
+        tree.done.clear()  # what one return allocates is not there for another
         trees[number] = tree.result(site.value)
         set_all(typer.steps, [(which, const(number))])
     _at_sites(typer, sites, write)
@@ -79,6 +80,8 @@ def _cell_like(typer: Any, values: list[Value]) -> Value:
         for v in arrays:
             if v.dtype != first.dtype or v.ndim != first.ndim:  # type: ignore[union-attr]
                 raise PlanRefused("returns of different dtypes or ranks", kind="return-type")
+            if not all(e.is_entry for e in v.shape):
+                raise PlanRefused("returns whose extents are known only while the program runs", kind="return-type")
             if not typer._same_shape(v, first):
                 raise PlanRefused("returns of different shapes, chosen by a value", kind="return-type")
             if v.view.buffer.kind == "arg":
