@@ -85,6 +85,9 @@ def _records(folder: Path, report: Report) -> Mapping[str, Any] | None:
     """Qualified name -> record of the manifest, or None when the bundle is refused (the finding says why)."""
     from ..vm.run.bundle import Bundle
 
+    if not folder.is_dir():
+        report.add("integrity", f"there is no bundle: {folder} is no folder; fix: prebake build BUCKETS.yaml -o {folder}")
+        return None
     found = Bundle(os.fspath(folder))
     if found.error is None:
         for line in found.damaged_targets():

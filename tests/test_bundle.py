@@ -432,6 +432,31 @@ def test_a_stale_source_is_refused(app):
     check_served(module, "prebuilt")  # the other function of the file is what it was
 
 
+def test_a_path_without_a_bundle_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "nowhere", tmp_path / "file"):
+        with pytest.raises(prebake.BundleError, match=r"no (such )?folder") as caught:
+            prebake.load_bundle(place)
+        assert str(place) in str(caught.value) and caught.value.field == "path"
+
+
+def test_misses_before_a_bundle_was_loaded_keep_their_reason(app):
+    elsewhere = app.folder / "elsewhere"
+    shutil.move(app.bundle, elsewhere)
+    module = app.load()
+    module.plain(np.ones(5))
+    prebake.load_bundle(elsewhere)
+    try:
+        module.plain(np.ones(5))
+        module.plain(np.ones(500))
+        stats = module.plain.stats()
+        assert stats["prebuilt"] == 1
+        assert sorted((m["shape"]["n"], m["reason"]) for m in stats["misses"]) == [(5, "NO_BUNDLE"), (500, "NO_BUCKET")]
+    finally:
+        shutil.rmtree(elsewhere)
+        bundle._by_function.clear()
+
+
 def test_an_edited_helper_refuses_its_callers(app):
     write(app.folder / "bundled_helper.py", HELPER.replace("1.5", "2.5"))
     module = refused(app, "STALE_SOURCE", "source")

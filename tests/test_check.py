@@ -69,6 +69,14 @@ def test_a_profile_of_another_program_is_a_finding(bundle):
     assert [f.kind for f in report.findings] == ["freshness", "drift"] and "another program" in str(report)
 
 
+def test_a_bundle_that_is_not_there_is_said_to_be_none(tmp_path):
+    (tmp_path / "file").write_text("")
+    for place in (tmp_path / "nowhere", tmp_path / "file"):
+        report = check_bundle(place)
+        assert [f.kind for f in report.findings] == ["integrity"] and f"{place} is no folder" in str(report)
+        assert "field" not in str(report) and "fine" not in str(report)
+
+
 def test_a_changed_source_is_a_finding(bundle, tmp_path):
     (tmp_path / "shop.py").write_text("def double(x):\n    return x + x + 1\n")
     report = check_bundle(bundle)

@@ -370,9 +370,12 @@ def open_bundle(path: str) -> Bundle:
 def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     """The bundle of a folder; its functions are served from it from now on, before any found beside their package.
 
-    A bundle that does not fit warns and has `.error` (option `strict`: BundleError is raised).
+    A bundle that does not fit warns and has `.error` (option `strict`: BundleError is raised). Raises BundleError where
+    there is no folder: a path that was written down and is wrong is no bundle that got old.
     """
     folder = os.fspath(path)
+    if not os.path.isdir(folder):
+        raise no_bundle_at(folder)
     key = os.path.realpath(folder)
     known = _loaded.get(key)
     if known is not None and not (known.accepted and known.is_current()):
@@ -388,6 +391,13 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     for listener in _changed:
         listener()
     return bundle
+
+
+def no_bundle_at(path: str) -> BundleError:
+    """The error for a path at which no bundle can be."""
+    return BundleError(path, field="path", built="a bundle folder",
+                       here="no folder" if os.path.lexists(path) else "no such folder", effect="nothing was loaded",
+                       fix=f"prebake build BUCKETS.yaml -o {path}, or the right path")
 
 
 _reported: set[str] = set()

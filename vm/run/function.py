@@ -51,6 +51,7 @@ class FunctionState:
         self.settings: dict[str, Any] = {}
         self.bundle: bundle.Bundle | None = None
         self.bundle_reason = "NO_BUNDLE"
+        self.reason_before = "NO_BUNDLE"  # of calls that missed before the present bundle came
         self.lock = threading.RLock()
         self._program: Any = None
         self._unsupported: UnsupportedError | None = None
@@ -89,6 +90,7 @@ class FunctionState:
 
     def _find_bundle(self) -> None:
         """Take the bundle that fits, and the options of its `buckets.yaml`; none of both otherwise."""
+        self.reason_before = self.bundle_reason or self.reason_before
         self.bundle, self.bundle_reason = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename)
         entries: list[Any] = []
         if self.bundle is not None:
@@ -434,7 +436,9 @@ class FunctionState:
 
     def reason_of(self, why: int) -> str:
         """The name of a miss: how the bundle's plans missed, or why there is no bundle."""
-        return _dispatch.MISS_NAMES.get(why, self.bundle_reason) if self.bundle is not None else self.bundle_reason
+        if self.bundle is None:
+            return self.bundle_reason
+        return _dispatch.MISS_NAMES.get(why) or self.bundle_reason or self.reason_before
 
     def _count_miss(self, args: tuple, reason: str) -> None:
         key = (_shape_of_args(self.function, args), reason)
