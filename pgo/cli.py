@@ -134,6 +134,8 @@ def _add_tools(commands: argparse._SubParsersAction) -> None:
     explain.add_argument("--arg", action="append", default=[], metavar="NAME=VALUE",
                          help="x=float32[32,784] for an array, n=3 for a scalar, self=MODULE:NAME for an object that a module "
                               "holds; once for each argument")
+    explain.add_argument("--bundle", help="folder of a bundle to load first, such as build/bundle "
+                                          "(else: __prebake__ beside the function's package)")
     explain.set_defaults(run=run_explain)
     demo = commands.add_parser("demo", help="profile, plan, build and race a digit classifier, on this machine")
     demo.add_argument("-o", "--output", default=".", help="folder for prebake-demo.html (here)")
@@ -296,7 +298,7 @@ def run_explain(given: argparse.Namespace) -> int:
     """Print which engine would serve a call."""
     from .inspecting import explain
 
-    print(explain(given.function, given.arg))
+    print(explain(given.function, given.arg, given.bundle))
     return FINE
 
 

@@ -8,7 +8,8 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -39,8 +40,18 @@ def disassemble(what: str) -> str:
     return decorated(what).bytecode.disassemble()
 
 
-def explain(what: str, arguments: Sequence[str]) -> object:
-    """`fn.explain(...)` of a function for arguments given as NAME=VALUE (see `parse_argument`)."""
+def explain(what: str, arguments: Sequence[str], bundle: str | None = None) -> object:
+    """`fn.explain(...)` of a function for arguments given as NAME=VALUE (see `parse_argument`).
+
+    bundle: a folder that is loaded first; without it, bundles beside the function's package are looked for alone.
+    Raises BundleError for one that does not fit.
+    """
+    if bundle is not None:
+        from ..vm.run.bundle import load_bundle
+
+        loaded = load_bundle(bundle)
+        if loaded.error is not None:
+            raise loaded.error
     function = decorated(what)
     values = dict(parse_argument(text) for text in arguments)
     names = [parameter.name for parameter in function.bytecode.params]
@@ -95,6 +106,8 @@ def decorated(what: str) -> Any:
 def _object_at(what: str) -> Any:
     """What FILE.py:QUALNAME or MODULE:QUALNAME names."""
     place, _, qualname = what.rpartition(":")
+    if not place or not qualname:
+        raise ConfigError(f"'{what}' names no function", key="MODULE:FUNCTION", hint="MODULE:FUNCTION or FILE.py:FUNCTION")
     module = _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
     value: Any = module
     for part in qualname.split("."):
@@ -108,19 +121,44 @@ def _object_at(what: str) -> Any:
 def _import_module(name: str) -> Any:
     if os.getcwd() not in sys.path:  # as `python -m` does
         sys.path.insert(0, os.getcwd())
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ConfigError(f"module '{name}' cannot be imported ({error})", key="MODULE:FUNCTION",
-                          hint="run it where Python finds the module, or give FILE.py:FUNCTION") from error
+    return _imported(lambda: importlib.import_module(name), f"module '{name}'",
+                     "run it where Python finds the module, or give FILE.py:FUNCTION")
 
 
 def _import_file(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.exists():
+    """The module of a file, by its dotted name where the file lies in a package, so that relative imports work."""
+    if not path.is_file():
         raise ConfigError("there is no such Python file", file=str(path))
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    spec.loader.exec_module(module)
-    return module
+    place = path.resolve()
+    parts = [] if place.stem == "__init__" else [place.stem]
+    folder = place.parent
+    while (folder / "__init__.py").is_file():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    sys.path.insert(0, str(folder))
+    hint = "give MODULE:FUNCTION, where Python finds the module"
+    if len(parts) > 1 or place.stem == "__init__":
+        return _imported(lambda: importlib.import_module(".".join(parts)), f"'{path}'", hint)
+
+    def load() -> Any:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None:
+            raise ImportError("no loader")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[path.stem] = module
+        spec.loader.exec_module(module)
+        return module
+
+    return _imported(load, f"'{path}'", hint)
+
+
+def _imported(load: Callable[[], Any], what: str, hint: str) -> Any:
+    """The module that `load` makes. Raises ConfigError for whatever the user's module raises, with its place."""
+    try:
+        return load()
+    except (Exception, SystemExit) as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        where = "" if isinstance(error, (SyntaxError, SystemExit)) or at.filename.startswith("<") \
+            else f", raised at {at.filename}:{at.lineno}"
+        raise ConfigError(f"{what} cannot be imported ({type(error).__name__}: {error}{where})", key="MODULE:FUNCTION",
+                          hint=hint) from error

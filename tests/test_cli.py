@@ -119,6 +119,30 @@ def test_dis_of_a_file(files, capsys):
     assert "Traceback" not in capsys.readouterr().err
 
 
+def test_dis_of_files_inside_packages(tmp_path, capsys, monkeypatch):
+    inner = tmp_path / "src" / "cli_pack" / "deep"
+    inner.mkdir(parents=True)
+    (inner.parent / "__init__.py").write_text("")
+    (inner / "__init__.py").write_text("def top(x):\n    return x * 2\n")
+    (inner.parent / "base.py").write_text("def twice(x):\n    return x * 2\n")
+    (inner / "leaf.py").write_text("from ..base import twice\n\n\ndef scale(x):\n    return twice(x) * 3\n")
+    (inner / "broken.py").write_text("def f(x):\n    return x\n\n\n1 / 0\n")
+    (inner / "syntax.py").write_text("def f(x:\n")
+    (tmp_path / "alone.py").write_text("from .base import twice\n")
+    monkeypatch.chdir(tmp_path)
+    for what in ("src/cli_pack/deep/leaf.py:scale", "src/cli_pack/deep/__init__.py:top"):
+        assert main(["dis", what]) == FINE
+    assert "BINARY_MUL_TENSOR" in capsys.readouterr().out and sys.modules["cli_pack.deep.leaf"]
+    for what, said in (("src/cli_pack/deep/broken.py:f", f"ZeroDivisionError: division by zero, raised at {inner}/broken.py:5"),
+                       ("src/cli_pack/deep/syntax.py:f", "SyntaxError"), ("alone.py:twice", "relative import"),
+                       (":f", "names no function"), ("cli_pack.deep.broken:f", "ZeroDivisionError")):
+        assert main(["dis", what]) == FINDING
+        error = capsys.readouterr().err
+        assert error.startswith("ConfigError: ") and said in error and "Traceback" not in error
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("cli_pack", "alone")]:
+        del sys.modules[name]
+
+
 def test_dis_of_source_functions(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cli_probe.py").write_text("def scale(x, n=2):\n    return x * n\n\n\nclass Box:\n    size = 3\n")
@@ -182,6 +206,12 @@ def test_recording_a_command_planning_building_and_checking_it(tmp_path, monkeyp
     capfd.readouterr()
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(done.stdout) == {"calls": 40, "prebuilt": 40}
+    (tmp_path / "__prebake__").rename(tmp_path / "kept")
+    explain = [sys.executable, "-m", "prebake.pgo.cli", "explain", "recorded_service.py:twice", "--arg", "x=float32[3,8]"]
+    for more, said in ((["--bundle", "kept/recorded_service"], "prebuilt"), ([], "NO_BUNDLE")):
+        assert said in subprocess.run([*explain, *more], capture_output=True, text=True, check=True, timeout=60).stdout
+    (tmp_path / "kept").rename(tmp_path / "__prebake__")
+    assert main([*explain[3:], "--bundle", "nowhere"]) == FINDING and "no such folder" in capfd.readouterr().err
     assert main(["profile", "-o", "q.json", "--", sys.executable, "-c", "raise SystemExit(7)"]) == 7
     (tmp_path / "recorded_service.py").write_text(SERVICE.replace("x * 2", "x * 3"))
     assert main(["check", "__prebake__/recorded_service"]) == FINDING
