@@ -261,7 +261,7 @@ def _record(function: BuiltFunction, msbc: str, roots: Sequence[str | os.PathLik
         dict(function.recordings.shapes),
         {short: list(symbols) if len(symbols) > 1 else symbols[0]
          for short, symbols in sorted(function.buckets.symbols.items()) if symbols},
-        _plain(function.buckets.options))
+        _plain(function.buckets.options), tuple((b.scope, b.module, b.path, b.meaning) for b in program.bindings))
 
 
 def _digest_of_file(source: SourceFunction, roots: Sequence[str | os.PathLike[str]]) -> str:

@@ -60,7 +60,7 @@ def faults_of(data: bytes) -> list[str]:
 def test_file_starts_with_the_magic_and_version():
     data = make_program().to_bytes()
     assert data[:4] == bytes.fromhex("4D534243") == MAGIC
-    assert struct.unpack_from("<H", data, 4) == (1,)
+    assert struct.unpack_from("<H", data, 4) == (codec.MSBC_VERSION,)
 
 
 def test_corpus_round_trips():

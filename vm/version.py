@@ -3,5 +3,5 @@
 from __future__ import annotations
 
 VERSION = "0.1.0"
-BUNDLE_FORMAT = 1
-MSBC_VERSION = 1  # as in lang/bytecode.py, whose import would cost a bundle's start-up; a test holds them equal
+BUNDLE_FORMAT = 2
+MSBC_VERSION = 2  # as in lang/bytecode.py, whose import would cost a bundle's start-up; a test holds them equal

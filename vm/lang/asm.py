@@ -8,6 +8,7 @@
     .const float 1e-05
     .kernels 0x8001               ids used; without the line, those that the instructions name
     .capture global "mlp" "SCALE"
+    .binding global "mlp" "relu" "mlp:relu"
     .function "mlp" "forward" 9f0c... "mlp.py" 12
     .line "def forward(x, eps=1e-5):"
 
@@ -56,6 +57,7 @@ def disassemble(program: Program) -> str:
     if program.kernels:
         lines.append(".kernels " + " ".join(f"{kernel:#06x}" for kernel in program.kernels))
     lines += [f".capture {c.scope} {quote(c.module)} {quote(c.name)}" for c in program.captures]
+    lines += [f".binding {b.scope} {quote(b.module)} {quote(b.path)} {quote(b.meaning)}" for b in program.bindings]
     for f in program.functions:
         names = " ".join(map(quote, (f.module, f.qualname, f.digest, f.file)))
         lines.append(f".function {names} {f.first_line}")

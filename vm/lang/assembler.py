@@ -12,7 +12,7 @@ import numpy as np
 from ..dtypes import CODES, dtype_from_name
 from ..errors import AssemblyError
 from .asm import PREFIX
-from .bytecode import UNBOUND, Capture, Instruction, Param, Position, Program, SourceFunction
+from .bytecode import UNBOUND, Binding, Capture, Instruction, Param, Position, Program, SourceFunction
 from .codec import MAX_TUPLE_DEPTH
 from .opcodes import BY_NAME, COMPARE_OPS, Row
 from .symbols import UNKNOWN
@@ -42,6 +42,7 @@ class _Assembler:
         self.symbols: list[str] = [UNKNOWN]
         self.constants: list[object] = []
         self.captures: list[Capture] = []
+        self.bindings: list[Binding] = []
         self.kernels: tuple[int, ...] | None = None
         self.functions: list[list[Any]] = []
         self.code: list[tuple[int, list[int | str], int, int, int]] = []  # ..., line of the text
@@ -71,7 +72,8 @@ class _Assembler:
         functions = tuple([SourceFunction(module, qualname, digest, file, first, tuple(lines))
                            for module, qualname, digest, file, first, lines in self.functions])
         return Program(self.name, tuple(self.params), max(self.n_regs, 0), tuple(self.symbols), tuple(self.constants),
-                       tuple(self.captures), self.kernels, tuple(code), tuple(self.positions), functions)
+                       tuple(self.captures), self.kernels, tuple(code), tuple(self.positions), functions,
+                       tuple(self.bindings))
 
     def resolved(self, words: list[int | str], number: int) -> tuple[int, ...]:
         result = []
@@ -146,6 +148,9 @@ class _Assembler:
 
     def d_capture(self, tokens: list[str]) -> None:
         self.captures.append(Capture(tokens.pop(0), self.text(tokens), self.text(tokens)))
+
+    def d_binding(self, tokens: list[str]) -> None:
+        self.bindings.append(Binding(tokens.pop(0), self.text(tokens), self.text(tokens), self.text(tokens)))
 
     def d_function(self, tokens: list[str]) -> None:
         texts = [self.text(tokens) for _ in range(4)]
@@ -262,7 +267,8 @@ _NAMED: dict[str, object] = {"None": None, "Ellipsis": ..., "UNBOUND": UNBOUND}
 _DIRECTIVES: dict[str, Callable[[_Assembler, list[str]], None]] = {
     ".msbc": _Assembler.d_msbc, ".program": _Assembler.d_program, ".registers": _Assembler.d_registers,
     ".param": _Assembler.d_param, ".symbol": _Assembler.d_symbol, ".const": _Assembler.d_const,
-    ".kernels": _Assembler.d_kernels, ".capture": _Assembler.d_capture, ".function": _Assembler.d_function,
+    ".kernels": _Assembler.d_kernels, ".capture": _Assembler.d_capture, ".binding": _Assembler.d_binding,
+    ".function": _Assembler.d_function,
     ".line": _Assembler.d_line,
 }
 

@@ -13,6 +13,7 @@ from ...templates.records import record
 from .codec import (
     MAGIC,
     MSBC_VERSION,
+    SECTIONS,
     UNBOUND,
     Malformed,
     Unbound,
@@ -63,6 +64,16 @@ class Capture:
 
 
 @record(eq=True)
+class Binding:
+    """A name whose meaning is compiled in: scope, path and meaning as in `vm/bindings.py`."""
+
+    scope: str
+    module: str
+    path: str
+    meaning: str
+
+
+@record(eq=True)
 class SourceFunction:
     """A function this program was made from; digest covers its normal form (no formatting, comments, docstrings).
 
@@ -101,6 +112,7 @@ class Program:
     code: tuple[Instruction, ...]
     positions: tuple[Position, ...]  # one per instruction
     functions: tuple[SourceFunction, ...] = ()
+    bindings: tuple[Binding, ...] = ()
 
     def __eq__(self, other: object) -> bool:
         return self._bytes == other._bytes if isinstance(other, Program) else NotImplemented
@@ -172,7 +184,7 @@ class Program:
 
 def assemble_sections(found: dict, faults: list[str]) -> Program | None:
     """The program of decoded sections; None, with the reasons added to `faults`, where one is missing."""
-    if len(found) < 10:
+    if len(found) < len(SECTIONS):
         return None
     functions, sources = found["FUNC"], found["SRCS"]
     if len(functions) != len(sources):
@@ -191,6 +203,7 @@ def assemble_sections(found: dict, faults: list[str]) -> Program | None:
         code=tuple([_instruction(*row) for row in found["CODE"]]),
         positions=tuple([places[p] for p in found["POSN"]]),
         functions=tuple([SourceFunction(*f, *s) for f, s in zip(functions, sources, strict=True)]),
+        bindings=tuple([Binding(*b) for b in found["BIND"]]),
     )
 
 

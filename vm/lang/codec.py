@@ -5,7 +5,7 @@
     bodies  contiguous, in the same order
     digest  BLAKE2b-256 of everything before it
 
-Numbers are little-endian; `varint` is LEB128 of at most 32 bits. The first eight sections are what the program means;
+Numbers are little-endian; `varint` is LEB128 of at most 32 bits. The first nine sections are what the program means;
 `program_digest` covers them alone. Positions and source text, the last two, may change without changing the digest.
 Decoding never trusts a count: a count is compared with the bytes that are left before anything is allocated for it.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from .bytecode import Program
 
 MAGIC = b"MSBC"
-MSBC_VERSION = 1
+MSBC_VERSION = 2
 DIGEST_BYTES = 32
 HEADER_BYTES = 8
 
-MEANING = ("PROG", "SYMB", "CNST", "KERN", "CODE", "PARM", "CAPT", "FUNC")
+MEANING = ("PROG", "SYMB", "CNST", "KERN", "CODE", "PARM", "CAPT", "FUNC", "BIND")
 SECTIONS = (*MEANING, "SRCS", "POSN")
 PREFIX_BYTES = HEADER_BYTES + 8 * len(SECTIONS)
 
@@ -156,6 +156,8 @@ def encode_sections(program: Program) -> dict[str, bytes]:
             "PARM": _list(program.params, lambda p: _text(p.name) + _varint(p.default + 1) + _varint(p.kind)),
             "CAPT": _list(program.captures, lambda c: _text(c.scope) + _text(c.module) + _text(c.name)),
             "FUNC": _list(program.functions, lambda f: _text(f.module) + _text(f.qualname) + _text(f.digest)),
+            "BIND": _list(program.bindings,
+                          lambda b: _text(b.scope) + _text(b.module) + _text(b.path) + _text(b.meaning)),
             "SRCS": _list(program.functions,
                           lambda f: _text(f.file) + _varint(f.first_line) + _list(f.lines, _text)),
             "POSN": _encode_positions(program),
@@ -339,6 +341,9 @@ def _decode_section(tag: str, reader: Reader) -> Any:
         return [(reader.text(), reader.text(), reader.text()) for _ in range(reader.count(3, MAX_ENTRIES))]
     if tag == "FUNC":
         return [(reader.text(), reader.text(), reader.text()) for _ in range(reader.count(3, MAX_ENTRIES))]
+    if tag == "BIND":
+        return [(reader.text(), reader.text(), reader.text(), reader.text())
+                for _ in range(reader.count(4, MAX_ENTRIES))]
     if tag == "SRCS":
         return [(reader.text(), reader.varint(), tuple([reader.text() for _ in range(reader.count())]))
                 for _ in range(reader.count(3, MAX_ENTRIES))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...templates.records import record
+from ..bindings import SCOPES
 from ..errors import VerifyError
 from .bytecode import UNBOUND, Program
 from .flow import FlowCheck
@@ -91,6 +92,9 @@ class _TableCheck:
                 self.fault(f"capture {number} has scope {_short(capture.scope)}, expected 'global' or 'closure'")
             if not all(part.isidentifier() for part in capture.name.split(".")):
                 self.fault(f"capture {number} is called {_short(capture.name)}, which is no name")
+        for number, binding in enumerate(p.bindings):
+            if binding.scope not in SCOPES:
+                self.fault(f"binding {number} has scope {_short(binding.scope)}, expected one of {', '.join(SCOPES)}")
         for number, constant in enumerate(p.constants):
             if type(constant) is tuple and _holds_unbound(constant):
                 self.fault(f"constant {number} holds UNBOUND inside a tuple")

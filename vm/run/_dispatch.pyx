@@ -127,6 +127,7 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(PyObject *, int *) except? -1
     object PyLong_FromLongLong(long long)
     PyObject *PyCell_GET(PyObject *)
+    PyObject *_PyType_Lookup(PyTypeObject *, PyObject *)
     bint PyCell_Check(PyObject *)
     PyObject *Py_True
     void PyErr_Clear()

@@ -62,6 +62,10 @@ cdef class JitFunction:
     cdef PyObject **capture_homes     # dictionary or cell
     cdef PyObject **capture_names
     cdef object captures_keepalive
+    cdef int n_watched, n_methods
+    cdef PyObject **watched           # dictionary or cell, name, object: three for each name that was compiled in
+    cdef PyObject **methods           # name, member: two for each method of self that was
+    cdef object watched_keepalive
     cdef int own_engine
     cdef object shape_check           # callable(args tuple) that raises ValueError, or None
     cdef uint64_t volatile_args       # arguments that come as ever new read-only arrays: not taken as constants
@@ -85,6 +89,8 @@ cdef class JitFunction:
     def __dealloc__(self):
         free(self.capture_homes)
         free(self.capture_names)
+        free(self.watched)
+        free(self.methods)
 
     # --- being a function
 
@@ -140,6 +146,61 @@ cdef class JitFunction:
         for i in range(self.n_captures):
             self.capture_homes[i] = <PyObject *>self.captures_keepalive[0][i]
             self.capture_names[i] = <PyObject *>self.captures_keepalive[1][i]
+
+    def _set_watched(self, names, methods):
+        """What was compiled in: (dictionary or cell, name, object), and (name, member) of the first argument's type."""
+        flat = ([part for row in names for part in row], [part for row in methods for part in row])
+        watched = <PyObject **>calloc(max(len(flat[0]), 1), sizeof(PyObject *))
+        looked_up = <PyObject **>calloc(max(len(flat[1]), 1), sizeof(PyObject *))
+        if watched == NULL or looked_up == NULL:
+            free(watched)
+            free(looked_up)
+            raise MemoryError("no memory for names that are watched")
+        for i in range(len(flat[0])):
+            watched[i] = <PyObject *>flat[0][i]
+        for i in range(len(flat[1])):
+            looked_up[i] = <PyObject *>flat[1][i]
+        free(self.watched)
+        free(self.methods)
+        self.watched, self.methods = watched, looked_up
+        self.n_watched, self.n_methods = len(names), len(methods)
+        self.watched_keepalive = flat
+
+    cdef bint is_rebound(self, PyObject **args) noexcept:
+        """Whether a name that was compiled in stands for something else now."""
+        cdef int i
+        cdef PyObject *home
+        cdef PyObject *value
+        for i in range(self.n_watched):
+            home = self.watched[3 * i]
+            if PyCell_Check(home):
+                value = PyCell_GET(home)
+            else:
+                value = PyDict_GetItemWithError(home, self.watched[3 * i + 1])
+                if value == NULL:
+                    PyErr_Clear()
+            if value != self.watched[3 * i + 2]:
+                return True
+        for i in range(self.n_methods):
+            if _PyType_Lookup(Py_TYPE(<object>args[0]), self.methods[2 * i]) != self.methods[2 * i + 1]:
+                return True
+        return False
+
+    def _differs(self, tuple args):
+        """`is_rebound` for a full tuple of arguments."""
+        cdef PyObject *slots[256]
+        self.check_count(args)
+        for i in range(len(args)):
+            slots[i] = PyTuple_GET_ITEM(<PyObject *>args, i)
+        return self.is_rebound(slots)
+
+    def _call_all(self, tuple args):
+        """A call with a value for every parameter."""
+        cdef PyObject *slots[256]
+        self.check_count(args)
+        for i in range(len(args)):
+            slots[i] = PyTuple_GET_ITEM(<PyObject *>args, i)
+        return self.call(slots)
 
     def _configure(self, engine, memory_bytes, shape_check):
         self.own_engine = ENGINE_CODES[engine]
@@ -236,6 +297,8 @@ cdef class JitFunction:
         if not self.is_ready:
             self._state.prepare()
         engine = self.engine()
+        if self.n_watched + self.n_methods and engine != PYTHON and self.is_rebound(args):
+            return self._state.rebound(self.tuple_of(args))
         if self.shape_check is not None:
             self.shape_check(self.tuple_of(args))
         if engine <= JIT:
@@ -280,14 +343,14 @@ cdef class JitFunction:
         return self._state.miss(self.tuple_of(args), engine, why)
 
     def _try(self, Entry entry, tuple args, int missed, bint exact):
-        """(status, result) of one entry for a full tuple of arguments; status 0: it served the call."""
+        """(status, result) of one entry for a full tuple of arguments; status 0: it served the call. Counted if it ran."""
         cdef int status = 0
         cdef PyObject *slots[256]
         self.check_count(args)
         for i in range(len(args)):
             slots[i] = PyTuple_GET_ITEM(<PyObject *>args, i)
         result = entry.serve(self, slots, EXACT if exact else 0, missed, &status)
-        if status == SERVED:
+        if status == SERVED or status == TRAPPED:
             if entry.is_prebuilt:
                 self.n_prebuilt += 1
             else:

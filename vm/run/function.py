@@ -8,13 +8,15 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
 from .. import flags, options
+from ..bindings import first_change, member_of, methods, own_names, watched
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
 from .deadline import Overdue, time_limit
@@ -57,6 +59,10 @@ class FunctionState:
         self._unsupported: UnsupportedError | None = None
         self._invalid: VerifyError | None = None
         self._has_captures = False
+        self._bindings: Sequence[tuple[str, str, str, str]] = ()  # names that were compiled in
+        self._methods: list[tuple[str, Any]] = []
+        self._was_rebound = False
+        self._overrides: set[str] = set()  # what was warned about
         self.generation = 0  # plans made so far
         self.refused: dict[object, int] = {}        # arguments with shapes -> calls since they were refused
         self.refused_kinds: dict[object, int] = {}  # arguments without shapes -> refused plans
@@ -130,20 +136,87 @@ class FunctionState:
         except (KeyError, TypeError, ValueError) as error:
             raise found._refuse(f"functions.{name}.captures", "captures of this format", str(error),
                                 bundle._REBUILD) from None
+        self._check_bindings(found, record)
         self._bind_captures(captures)
         return entries
+
+    def _check_bindings(self, found: bundle.Bundle, record: Mapping[str, Any]) -> None:
+        """Nothing where the names that kernels were compiled with stand for what they did. Raises BundleError."""
+        name = self.function.name
+        try:
+            rows = [(str(scope), str(module), str(path), str(meaning))
+                    for scope, module, path, meaning in record["bindings"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise found._refuse(f"functions.{name}.bindings", "bindings of this format", str(error),
+                                bundle._REBUILD) from None
+        change = first_change(self.fn, rows)
+        if change is None and self._was_rebound and self.program().digest != record["program_digest"]:
+            change = (name, "the source that was recorded", "another one in this process")
+        if change is not None:
+            where, then, now = change
+            raise bundle.BundleError(found.name, field=f"binding of {where}", built=then, here=now,
+                                     effect=f"calls to '{name}' use the JIT",
+                                     fix="record, plan and build again with the names as they are here", reason="GUARD")
+        self._watch(rows)
+
+    def _watch(self, rows: Sequence[tuple[str, str, str, str]]) -> None:
+        """Have each call look whether names that were compiled in still stand for the same."""
+        self._bindings, self._methods = rows, methods(self.fn, rows)
+        self.function._set_watched(watched(self.fn, rows), self._methods)
+
+    def rebound(self, args: tuple) -> object:
+        """The result of a call that finds a name rebound: a cell that ran again, a class that overrides a method."""
+        with self.lock:
+            if self._methods and methods(self.fn, self._bindings) == self._methods:
+                for name, member in self._methods:
+                    if member_of(type(args[0]), name) is not member:
+                        return self._overridden(type(args[0]), name, args)
+            self.retired += [e for entries in self.function._entries() for e in entries if e.counts()[0]]
+            del self.retired[:-256]
+            self._program = self._unsupported = self._invalid = None
+            self._was_rebound = True
+            self.refused.clear()
+            self.refused_kinds.clear()
+            self.function._set_watched([], [])
+            self.function._clear()
+            self.generation += 1
+        return self.function._call_all(args)
+
+    def _is_of_another_class(self, args: tuple) -> bool:
+        """Whether methods that are compiled in, now, are not those of the first argument."""
+        with suppress(UnsupportedError):
+            self.program()
+        return bool(self._methods) and self.function._differs(args)
+
+    def _overridden(self, owner: type, method: str, args: tuple) -> object:
+        """A call on an object whose class has its own version of a method that was compiled in."""
+        from ..lang.frontend.refusals import REFUSALS
+
+        row = REFUSALS["overridden-method"]
+        error = UnsupportedError(f"'{owner.__qualname__}' overrides '{method}', which was compiled into "
+                                 f"'{self.fn.__qualname__}'", kind="overridden-method", hint=row.hint,
+                                 file=self.fn.__code__.co_filename, line=self.fn.__code__.co_firstlineno, column=1)
+        if self.fallback != "python":
+            raise error
+        text = f"prebake: {self.function.name} runs in Python: {error.what}"
+        if text not in self._overrides:
+            self._overrides.add(text)
+            warn(text)
+        return self._run_python(args)
 
     def program(self) -> Any:
         """The function's Program, compiled at the first time. Raises UnsupportedError, or VerifyError (no way out)."""
         if self._program is not None:
             return self._program
         with self.lock:
-            if self._unsupported is not None:
-                raise self._unsupported
-            if self._invalid is not None:
-                raise self._invalid
-            if self._program is None:
-                self._program = self._compile()
+            error = self._unsupported or self._invalid
+            if error is None and self._program is None:
+                try:
+                    self._program = self._compile()
+                except (UnsupportedError, VerifyError) as refusal:
+                    error = refusal
+            if error is not None:  # about the user's source, which it names: frames of the compiler tell nobody anything
+                raise error.with_traceback(None) from None
             return self._program
 
     def _compile(self) -> Any:
@@ -157,6 +230,7 @@ class FunctionState:
             program = self._shipped_program() if error.kind == "no-source" else None
             if program is None:
                 self._unsupported = error
+                self.function._set_watched(own_names(self.fn), [])  # one of them may be mended
                 raise
         try:
             program.verify()
@@ -170,6 +244,7 @@ class FunctionState:
 
             dump(f"bytecode of {self.function.name}", program.disassemble())
         self._bind_captures([(c.scope, c.module, c.name) for c in program.captures])
+        self._watch([(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
         return program
 
     def _shipped_program(self) -> Any:
@@ -206,9 +281,13 @@ class FunctionState:
     def miss(self, args: tuple, engine: int, why: int) -> object:
         """The result of a call that no present plan takes; why: the furthest that a prebuilt plan got."""
         reason = self.reason_of(why)
+        if self._program is None and self._is_of_another_class(args):
+            return self.rebound(args)
         if engine == _dispatch.ENGINE_CODES["prebuilt"]:
+            from .explain import miss_text
+
             raise PrebakeError(f"{self.function.name}: no prebuilt kernel takes this call ({reason}), and the engine "
-                               f"is 'prebuilt'\n  arguments {_describe_args(args)}")
+                               f"is 'prebuilt'\n  arguments {_describe_args(args)}{miss_text(self, args)}")
         if engine == _dispatch.ENGINE_CODES["interpreter"]:
             return self.interpret(args, engine, why)
         try:
@@ -227,7 +306,9 @@ class FunctionState:
                         status, result = self.function._try(entry, args, missed, False)
                         if status == 0:
                             return result
-                made, note = self._specialise(args)
+                        if status == TRAPPED:
+                            return self.trapped(result, args, entry.writes)
+                made, note = self._specialise(args, reason if engine == 0 else "")
                 if made is None:
                     self._refuse(exact, kind, note)
             if made is not None:
@@ -260,8 +341,8 @@ class FunctionState:
         self.refused_kinds[kind] = self.refused_kinds.get(kind, 0) + 1
         log_once(f"{self.function.name}: interpreted, {note}")
 
-    def _specialise(self, args: tuple) -> tuple[Any, str]:
-        """(entry, '') of a new plan for these arguments, or (None, why there is none)."""
+    def _specialise(self, args: tuple, reason: str = "") -> tuple[Any, str]:
+        """(entry, '') of a new plan for these arguments, or (None, why there is none). reason: of the miss, for the log."""
         from ..plan.code_json import dispatch_spec
         from ..plan.lower import lower_plan
         from ..plan.planner import PlanRefused, plan_live
@@ -296,9 +377,12 @@ class FunctionState:
         self.retired += [e for e in dropped if e.counts()[0]]
         del self.retired[:-256]
         if is_logging():
+            from ..plan.show import result_shapes
+
             passes = ", ".join(f"{name} {ms:.2f}" for name, ms, _ in plan.log)
-            log(f"Compiled {self.function.name} for input shape {_describe_args(args)} in "
-                f"{(marks[-1][1] - start) * 1e3:.2f} ms: {_stage_times(start, marks)} (passes: {passes})")
+            log(f"Compiled {self.function.name} for input shape {_describe_args(args)} -> {result_shapes(plan)} in "
+                f"{(marks[-1][1] - start) * 1e3:.2f} ms{f', after a miss ({reason})' if reason else ''}: "
+                f"{_stage_times(start, marks)} (passes: {passes})")
         return entry, ""
 
     def _entry_of(self, plan: Any, code: Any, spec: dict[str, Any]) -> Any:
@@ -306,13 +390,15 @@ class FunctionState:
         from .tape import Tape
 
         if wants_dump("plan"):
+            from ..plan.show import show_plan
             from .log import dump
 
-            dump(f"plan of {self.function.name}", _plan_text(plan))
+            dump(f"plan of {self.function.name}", show_plan(plan))
         if wants_dump("code"):
+            from ..plan.show import show_code
             from .log import dump
 
-            dump(f"code of {self.function.name}", repr(code))
+            dump(f"code of {self.function.name}", show_code(code))
         rows = tuple([tuple([getattr(row, name) for name in _dispatch.ROW_FIELDS]) for row in plan.signature.rows])
         entry = _dispatch.Entry(rows, spec, self.settings["max_shapes"])
         tape = Tape(code, is_timed=wants_dump("times"))
@@ -372,6 +458,9 @@ class FunctionState:
         if self._unsupported is not None and not getattr(self, "_warned", False):
             self._warned = True
             warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}")
+        return self._run_python(args)
+
+    def _run_python(self, args: tuple) -> object:
         self.function._count(_dispatch.ENGINE_CODES["python"])
         code = self.fn.__code__
         names = code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
@@ -547,8 +636,3 @@ def _stage_times(start: float, marks: list[tuple[str, float]]) -> str:
     """'plan 0.94, lower 0.41, tape 0.32': milliseconds of the stages that ended."""
     starts = [start, *(when for _, when in marks)]
     return ", ".join(f"{name} {(when - before) * 1e3:.2f}" for (name, when), before in zip(marks, starts, strict=False))
-
-
-def _plan_text(plan: Any) -> str:
-    facts = [f"fact {fact.text}: {fact.answer}" for fact in plan.facts]
-    return "\n".join([*facts, *(repr(step) for step in plan.steps)])

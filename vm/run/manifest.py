@@ -10,6 +10,7 @@ A bundle is a folder: `manifest.json`, one `.msbc` a function, one shared object
     "functions": {"module:qualname": {
         "msbc": NAME, "msbc_digest": HEX, "program_digest": HEX,
         "params": [[name, default constant or -1, kind], ...], "captures": [[scope, module, name], ...],
+        "bindings": [[scope, module, path, meaning], ...],
         "sources": [{"module", "qualname", "digest", "file", "file_digest"}, ...],
         "options": {...}, "settings": {...}, "shapes": {parameter: "b d"}, "symbols": {"b": SYMBOL or [SYMBOLS]},
         "plans": [{"rows": [...signature rows...], "code": {...vm/plan/code_json.py...},
@@ -90,6 +91,7 @@ class BundleFunction:
     shapes: Mapping[str, str] = field(default_factory=dict)
     symbols: Mapping[str, str | list[str]] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    bindings: tuple[tuple[str, str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,7 @@ def _function_json(function: BundleFunction) -> dict[str, Any]:
     return {
         "msbc": function.msbc, "msbc_digest": function.msbc_digest, "program_digest": function.program_digest,
         "params": [list(p) for p in function.params], "captures": [list(c) for c in function.captures],
+        "bindings": [list(b) for b in function.bindings],
         "sources": [asdict(s) for s in function.sources],
         "options": dict(function.options), "settings": dict(function.settings),
         "shapes": dict(function.shapes), "symbols": dict(function.symbols),
@@ -153,4 +156,4 @@ def _function_from(data: Mapping[str, Any]) -> BundleFunction:
     return BundleFunction(
         data["msbc"], data["msbc_digest"], data["program_digest"], tuple(tuple(p) for p in data["params"]),
         tuple(tuple(c) for c in data["captures"]), tuple(BundleSource(**s) for s in data["sources"]), plans,
-        data["options"], data["shapes"], data["symbols"], data["settings"])
+        data["options"], data["shapes"], data["symbols"], data["settings"], tuple(tuple(b) for b in data["bindings"]))

@@ -29,8 +29,8 @@ _CO_GENERATOR, _CO_COROUTINE = 0x20, 0x80 | 0x100 | 0x200
 def compile_function(fn: FunctionType, owner: type | None = None) -> Program:
     """The Program of a plain Python function; helpers that it calls are compiled into it.
 
-    owner: the class of `self` when fn is a method called on exactly this class; without it the class is found through
-    the qualified name, and methods that a subclass overrides are refused.
+    owner: the class of `self` when fn is a method; without it the class is found through the qualified name. What names
+    stand for is compiled in and recorded (`Program.bindings`): methods that a subclass overrides are told at the call.
     Raises UnsupportedError with file, line, column, kind and hint.
     """
     if not isinstance(fn, FunctionType):
@@ -55,7 +55,6 @@ class _Compiler(Statements):
         super().__init__()
         self.fn = fn
         self.sources.append(source)
-        self.owner_is_exact = owner is not None
         self.main = self.frame = Frame(source, 0, fn, source.node, None,
                                        owner or _enclosing_class(fn), fn.__code__)
         self.stack = [self.main]

@@ -282,12 +282,8 @@ class Calls(Expressions):
                 break
         if member is MISSING:
             return -1
-        for sub in _subclasses(owner):
-            if name in sub.__dict__ and not self.owner_is_exact:
-                self.refuse("overridden-method", func, f"'{sub.__qualname__}' overrides '{name}'")
+        self.note_binding("self", owner.__module__, f"{owner.__qualname__}.{name}", member)
         return self._bound(node, member, func, dst, owner)
-
-    owner_is_exact = False
 
     def _bound(self, node: ast.Call, member: Any, func: ast.Attribute, dst: int, owner: type) -> int:
         """A member of a class called on self."""
@@ -559,13 +555,3 @@ def _same(kernel: Kernel | None, target: Any) -> Kernel | None:
 def _signature(kernel: Kernel) -> str:
     name = kernel.name.partition(".")[2] if kernel.name.startswith(("py.", "arr.")) else kernel.name
     return f"{name}({kernel.params.removesuffix(', /')})"
-
-
-def _subclasses(cls: type) -> list[type]:
-    found: list[type] = []
-    sub: type
-    for sub in type.__subclasses__(cls):
-        found.append(sub)
-        found += _subclasses(sub)
-    return found
-

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import ast
 from types import FunctionType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
+from ...bindings import meaning_of
 from ...dtypes import dtype_code
 from ...errors import UnsupportedError
-from ..bytecode import UNBOUND, Capture, Instruction, Param, Position, Program, SourceFunction
+from ..bytecode import UNBOUND, Binding, Capture, Instruction, Param, Position, Program, SourceFunction
 from ..opcodes import BY_CODE
 from ..source import FunctionSource
 from . import codes
@@ -47,6 +48,7 @@ class Emitter:
         self.symbols: list[str] = ["?"]
         self.captures: list[Capture] = []
         self.sources: list[FunctionSource] = []
+        self.bindings: dict[tuple[str, str, str], Any] = {}  # scope, module, path -> what was compiled in
         self._const_index: dict[object, int] = {}
         self._const_reg: dict[int, int] = {}
         self.const_of: dict[int, object] = {}  # register -> the constant that it always holds
@@ -226,11 +228,22 @@ class Emitter:
         return Program(name=name, params=params, n_regs=self.n_regs, symbols=tuple(self.symbols),
                        constants=tuple(self.constants), captures=tuple(self.captures),
                        kernels=tuple(sorted(kernels)), code=tuple(code), positions=tuple(positions),
-                       functions=functions)
+                       functions=functions, bindings=tuple([Binding(*key, meaning_of(self.bindings[key]))
+                                                            for key in sorted(self.bindings)]))
+
+    def note_binding(self, scope: str, module: str, path: str, value: Any) -> None:
+        """Record what a name stands for, where it could stand for something else another time."""
+        if module == "__main__":
+            module = self.sources[0].module  # a script goes by its file's name
+        if "<locals>" not in path and module.partition(".")[0] != _PACKAGE:
+            self.bindings[scope, module, path] = value
 
     def refuse(self, kind: str, node: ast.AST, what: str = "", hint: str = "") -> NoReturn:
         """Raise UnsupportedError for a node of the present frame."""
         raise refusal(kind, node, self.frame, what, hint)
+
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 def refusal(kind: str, node: ast.AST, frame: Frame, what: str = "", hint: str = "") -> UnsupportedError:

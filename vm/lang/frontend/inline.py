@@ -161,6 +161,8 @@ class Inlining(Calls):
             if name not in values:
                 self.refuse("call-arguments", node, f"{_shown(target)} misses the argument '{name}'")
             value = values[name]
+            if isinstance(target, FunctionType):
+                self.note_binding("default", frame.source.module, f"{frame.source.qualname}({name})", value)
             if is_static(value) and name not in frame.names.counts:
                 frame.statics[name] = value
             elif is_static(value):

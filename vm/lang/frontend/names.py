@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ....templates.registry import BY_NAME
+from ...bindings import member_of
 from ...dtypes import dtype_code
 from . import codes
 from .emitter import Emitter
@@ -138,6 +139,8 @@ class Names(Emitter):
             if value is cache:
                 value = self.lookup(name)
                 value = cache[name] = value if is_static(value) else MISSING
+                if value is not MISSING:
+                    self._bind_name(name, value)
             return value
         if cls is ast.Attribute:
             base = self.static(node.value)  # type: ignore[attr-defined]
@@ -156,6 +159,14 @@ class Names(Emitter):
             return self.static_call(node)  # type: ignore[arg-type]
         return MISSING
 
+    def _bind_name(self, name: str, value: Any) -> None:
+        root = self.frame.root
+        if name in root.fn.__code__.co_freevars:
+            if root is self.main:  # those of helpers are out of reach later
+                self.note_binding("closure", root.source.module, name, value)
+        elif name in root.fn.__globals__:
+            self.note_binding("global", root.source.module, name, value)
+
     def static_call(self, node: ast.Call) -> Any:
         """np.dtype(...), np.finfo(...) and the like over what is known; `MISSING` otherwise."""
         return MISSING
@@ -170,7 +181,14 @@ class Names(Emitter):
             self.refuse("unknown-name", node, f"'{text}' has no attribute '{node.attr}'")
         if isinstance(base, type) and isinstance(base.__dict__.get(node.attr), property):
             return MISSING
-        return value if is_static(value) else MISSING
+        if not is_static(value):
+            return MISSING
+        if isinstance(base, ModuleType):
+            if base.__name__.partition(".")[0] not in ("numpy", "math", "builtins"):
+                self.note_binding("global", base.__name__, node.attr, value)
+        elif isinstance(base, type) and base.__module__ != "numpy" and any(node.attr in c.__dict__ for c in base.__mro__):
+            self.note_binding("member", base.__module__, f"{base.__qualname__}.{node.attr}", member_of(base, node.attr))
+        return value
 
     def static_value(self, node: ast.expr, value: Any, dst: int) -> int:
         """A static object as a run-time value: types stand for dtypes; functions cannot be values."""

@@ -1,0 +1,201 @@
+"""Names that were compiled in and stand for something else later: cells that run again, other modules, subclasses."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import prebake
+from prebake.vm import bindings
+from prebake.vm.run import bundle
+
+X = np.arange(-3.0, 4.0)
+MODULE = '''
+import os
+import numpy as np
+import prebake
+import bound_other
+
+DT = np.dtype(os.environ.get("BOUND_DTYPE", "float32"))
+act = bound_other.double if os.environ.get("BOUND_ACT", "double") == "double" else bound_other.triple
+RED = np.sum
+
+
+def clip(x, high=float(os.environ.get("BOUND_HIGH", "1"))):
+    return np.minimum(x, high)
+
+
+@prebake.jit
+def cast(x):
+    return x.astype(DT)
+
+
+@prebake.jit
+def acted(x):
+    return act(x) + bound_other.SCALE.sum()
+
+
+@prebake.jit
+def clipped(x):
+    return RED(clip(x))
+
+
+class Base:
+    def step(self, x):
+        return x + 1
+
+    @prebake.jit
+    def run(self, x):
+        return self.step(x) * 2
+
+
+class Plain(Base):
+    pass
+
+
+class Other(Base):
+    def step(self, x):
+        return x * 1000
+'''
+OTHER = '''
+import numpy as np
+
+SCALE = np.ones(3)
+
+
+def double(x):
+    return x * 2
+
+
+def triple(x):
+    return x * 3
+'''
+
+
+def write(folder: Path) -> None:
+    (folder / "bound_module.py").write_text(MODULE)
+    (folder / "bound_other.py").write_text(OTHER)
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    write(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("bound_module", "bound_other"):
+        sys.modules.pop(name, None)
+    importlib.invalidate_caches()
+    yield importlib.import_module("bound_module")
+    for name in ("bound_module", "bound_other"):
+        sys.modules.pop(name, None)
+
+
+def check(function: object, *args: object) -> None:
+    expected = function.__wrapped__(*args)  # type: ignore[attr-defined]
+    got = function(*args)  # type: ignore[operator]
+    assert np.asarray(got).dtype == np.asarray(expected).dtype
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_what_a_name_stands_for_is_recorded(module: ModuleType) -> None:
+    rows = {(b.scope, b.module, b.path): b.meaning for b in module.clipped.bytecode.bindings}
+    assert rows["global", "bound_module", "clip"] == "bound_module:clip"
+    assert rows["global", "bound_module", "RED"] == "numpy.sum"
+    assert rows["default", "bound_module", "clip(high)"] == "value 1.0"
+    assert {b.meaning for b in module.cast.bytecode.bindings} >= {"dtype float32"}
+    assert ("self", "bound_module", "Base.step") in {(b.scope, b.module, b.path) for b in module.Base.run.bytecode.bindings}
+    assert all(b.scope in bindings.SCOPES for b in module.acted.bytecode.bindings)
+
+
+def test_rebound_names_are_compiled_again(module: ModuleType) -> None:
+    for function in (module.cast, module.acted, module.clipped):
+        check(function, X)
+    module.DT = np.dtype("float64")
+    module.act = module.bound_other.triple
+    module.RED = np.max
+    for function in (module.cast, module.acted, module.clipped):
+        check(function, X)
+        check(function, X)
+        assert function.stats()["jit"] + function.stats()["interpreter"] == 3
+
+    def clip(x, high=5.0):
+        return np.minimum(x, high) - 1
+
+    module.clip = clip
+    check(module.clipped, X)
+
+
+def test_a_rebound_name_that_is_not_supported_is_refused_then_served_again(module: ModuleType) -> None:
+    check(module.acted, X)
+    good, module.act = module.act, lambda x: {x.shape}
+    with pytest.raises(prebake.UnsupportedError):
+        module.acted(X)
+    module.act = good
+    check(module.acted, X)
+
+
+@pytest.mark.parametrize("first", ["Base", "Plain"])
+def test_a_subclass_that_overrides_a_method_is_refused_never_misread(module: ModuleType, first: str) -> None:
+    base, other = getattr(module, first)(), module.Other()
+    np.testing.assert_array_equal(base.run(X), (X + 1) * 2)
+    with pytest.raises(prebake.UnsupportedError, match="'Other' overrides 'step'"):
+        other.run(X)
+    np.testing.assert_array_equal(module.Plain().run(X), (X + 1) * 2)
+    module.Base.step = lambda self, x: x - 1
+    np.testing.assert_array_equal(base.run(X), (X - 1) * 2)
+
+
+def test_the_overriding_class_may_come_first_and_run_in_python(module: ModuleType) -> None:
+    with pytest.raises(prebake.UnsupportedError, match="overrides"):
+        module.Other().run(X)
+    run = prebake.jit(module.Base.run.__wrapped__, fallback="python")
+    with pytest.warns(RuntimeWarning, match="'Other' overrides 'step'"):
+        np.testing.assert_array_equal(run(module.Other(), X), X * 2000)
+    assert run.stats()["python"] == 1
+    np.testing.assert_array_equal(run(module.Base(), X), (X + 1) * 2)
+
+
+SERVE = '''
+import sys
+import warnings
+import numpy as np
+import prebake
+import bound_module
+warnings.simplefilter("error" if sys.argv[1] == "fits" else "ignore")
+prebake.load_bundle("bundle")
+x = np.arange(-3.0, 4.0)
+for f in (bound_module.cast, bound_module.acted, bound_module.clipped):
+    np.testing.assert_array_equal(f(x), f.__wrapped__(x))
+    assert np.asarray(f(x)).dtype == np.asarray(f.__wrapped__(x)).dtype
+    stats = f.stats()
+    print(stats["prebuilt"], {m["reason"] for m in stats["misses"]} or "")
+'''
+
+
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
+def test_bundles_are_refused_where_names_stand_for_something_else(tmp_path: Path, module: ModuleType) -> None:
+    with prebake.profile(tmp_path / "p.json"):
+        for function in (module.cast, module.acted, module.clipped):
+            function(X)
+    prebake.plan(tmp_path / "p.json", tmp_path / "b.yaml", measure=False)
+    prebake.build(tmp_path / "b.yaml", tmp_path / "bundle", targets=[bundle.usable_levels()[0]])
+    (tmp_path / "serve.py").write_text(SERVE)
+
+    def serve(kind: str, **changes: str) -> list[str]:
+        path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+        done = subprocess.run([sys.executable, "serve.py", kind], cwd=tmp_path, capture_output=True, text=True,
+                              env=os.environ | {"PYTHONPATH": path} | changes, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.split("\n")[:3]
+
+    assert serve("fits") == ["2 ", "2 ", "2 "]
+    assert serve("differs", BOUND_DTYPE="float64") == ["0 {'GUARD'}", "2 ", "2 "]
+    assert serve("differs", BOUND_ACT="triple") == ["2 ", "0 {'GUARD'}", "2 "]
+    assert serve("differs", BOUND_HIGH="3") == ["2 ", "2 ", "0 {'GUARD'}"]
