@@ -39,7 +39,13 @@ def count_of(value: object, default: int = 0) -> int:
         return math.prod([count_of(item, 1) for item in value[:64]])
     return default
 
-_REAL = (int, float, np.integer, np.floating)
+
+
+def _size(value: object) -> float:
+    """The magnitude of a real number of Python's or NumPy's; 0 for anything else."""
+    return abs(value) if isinstance(value, (int, float, np.integer, np.floating)) else 0  # type: ignore[return-value]
+
+
 MAX_LEAVES = 4096  # numbers in an operand that holds a few counts or widths
 MAX_COUNTS = 10_000_000  # in an array of counts
 
@@ -199,7 +205,7 @@ def pad_cost(args: Sequence[Any]) -> Cost:
         raise LimitError("pad widths are numbers in limited runs")
     if isinstance(widths, CONTAINERS) and len(widths) == len(shape) and all(
             isinstance(pair, CONTAINERS) and len(pair) == 2 for pair in widths):
-        sides = [[abs(v) if isinstance(v, _REAL) else 0 for v in pair] for pair in widths]
+        sides = [[_size(v) for v in pair] for pair in widths]
     else:
         sides = [[largest(widths)] * 2] * len(shape)
     if not all(math.isfinite(v) for pair in sides for v in pair):
@@ -223,7 +229,7 @@ def largest(value: object) -> float:
         if value.size > MAX_COUNTS or value.dtype.kind not in "iubf":
             raise LimitError(f"an array of {value.size} counts")
         return float(np.abs(value.astype(np.float64)).max(initial=0))
-    return max([abs(v) for v in leaves_of(value) if isinstance(v, _REAL)], default=0)
+    return max([_size(v) for v in leaves_of(value)], default=0)
 
 
 def _leaves(value: object) -> Iterator[object]:
