@@ -676,7 +676,7 @@ def test_each_compile_is_one_line_of_the_log(monkeypatch, capsys):
         f(data(n, 4), data(4, 2))
     lines = [line for line in capsys.readouterr().err.splitlines() if "Compiled" in line]
     assert len(lines) == 1
-    assert lines[0].startswith("prebake: Compiled test_dispatch:affine for input shape (3, 4), (4, 2) in ")
+    assert lines[0].startswith("prebake: Compiled test_dispatch:affine for input shape (3, 4), (4, 2) -> (3, 2) in ")
 
 
 # --- threads and forks ----------------------------------------------------------------------------------------------

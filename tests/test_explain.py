@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import shutil
 import sys
 import warnings
@@ -123,6 +124,22 @@ def test_what_differs_is_said(served, change, reason, said):
     about = module.Net.score.explain(*change(module))
     assert about.reason == reason and said in about.detail, about
     assert "record" in str(about)
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda m: (m.NET, *call(4, np.float64), m.PARAMS),
+     [r"\(DTYPE\)", "because   ids: float32.* found float64", "nearest   ", "fix       record calls"]),
+    (lambda m: (m.NET, *call(5000), m.PARAMS),
+     [r"\(NO_BUCKET\)", r"nearest   \{b: ", r"fix       - \{b: 5000, d: 4\}", "buckets.yaml"]),
+])
+def test_the_error_of_engine_prebuilt_says_what_explain_says(served, change, said):
+    module = served()
+    planned = module.Net.score._entries()[1]
+    with prebake.engine("prebuilt"), pytest.raises(prebake.PrebakeError) as caught:
+        module.Net.score(*change(module))
+    for pattern in said:
+        assert re.search(pattern, str(caught.value)), f"{pattern}\n{caught.value}"
+    assert module.Net.score._entries()[1] == planned  # nothing was planned for the sake of a message
 
 
 def test_notes_that_fusions_share_are_said_once(served):

@@ -43,6 +43,28 @@ def show_code(code: c.Code) -> str:
     return "\n".join(_CodeText(code).lines()) + "\n"
 
 
+def result_shapes(plan: Plan) -> str:
+    """Shapes of what the plan returns, for the extents that it was made for: '(32, 10)'. '?': known after the run."""
+    def extent(expr: Expr) -> str:
+        return str(expr.evaluate(lambda atom: plan.sample[str(atom.name)])) if expr.is_entry else "?"
+
+    def shown(node: Result) -> str:
+        if node.view is not None:
+            extents = [extent(expr) for expr in node.view.shape]
+            return f"({', '.join(extents)}{',' if len(extents) == 1 else ''})"
+        if node.kind in ("tuple", "list", "dict"):
+            brackets = {"tuple": "()", "list": "[]", "dict": "{}"}[node.kind]
+            return brackets[0] + ", ".join(map(shown, node.items)) + brackets[1]
+        if node.kind == "arg":
+            return str(plan.signature.rows[node.row].path)  # type: ignore[attr-defined]
+        return {"const": repr(node.value)[:40]}.get(node.kind, "a scalar")
+
+    try:
+        return shown(plan.result)
+    except (KeyError, ArithmeticError):
+        return "?"
+
+
 class _PlanText:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

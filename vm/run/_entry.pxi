@@ -637,6 +637,9 @@ cdef class Entry:
             slot.timed += 1
         if failed:
             if frame.trap_code == PB_TRAP_INTERPRET:
+                slot = self.slot(s)
+                if missed >= 0 and slot.missed > 0:
+                    slot.missed -= 1  # whoever runs the call now counts its miss
                 status[0] = MISS_INTERPRET
                 return None
             status[0] = TRAPPED

@@ -41,6 +41,20 @@ class Explanation:
         self.rules, self.yaml, self.kernel, self.detail, self.shape = rules, yaml, kernel, detail, shape
         self.call_outs = list(call_outs)
 
+    def why_lines(self) -> list[str]:
+        """Because of what it is not prebuilt, the nearest bucket, what would change it: a line each, without margin."""
+        lines = [f"because   {self.detail}"] if self.detail else []
+        if self.nearest is not None:
+            lines.append(f"nearest   {_bucket_text(self.nearest)}")
+        return lines + self.fix_lines()
+
+    def fix_lines(self) -> list[str]:
+        """What would make such a call prebuilt."""
+        lines = [f"fix       {self.yaml}"] if self.yaml else []
+        if self.reason in _FIXES and self.engine != "interpreter":
+            lines.append(f"{'' if self.yaml else 'fix':9} {_FIXES[self.reason].format(name=self.function)}")
+        return lines
+
     def __str__(self) -> str:
         lines = [f"{self.function}", f"  shape     {_bucket_text(self.shape)}", f"  engine    {self.engine}"]
         if self.kernel:
@@ -59,10 +73,7 @@ class Explanation:
             by_note.setdefault(note, []).append(name)
         lines += [f"  rule      {', '.join(names)}: {note}"
                   for note, names in sorted(by_note.items(), key=lambda item: len(item[1]))]
-        if self.yaml:
-            lines.append(f"  fix       {self.yaml}")
-        if self.reason in _FIXES and self.engine != "interpreter":
-            lines.append(f"  {'' if self.yaml else 'fix':9} {_FIXES[self.reason].format(name=self.function)}")
+        lines += [f"  {line}" for line in self.fix_lines()]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -73,25 +84,12 @@ def explain_call(state: Any, args: tuple) -> Explanation:
     """What would serve these arguments. A plan is made where none is there yet; the function does not run."""
     state.prepare()
     function = state.function
-    names = symbol_names(state)
     engine = function._engine()
-    prebuilt, planned = function._entries()
-    why, detail = 0, ""
-    if engine in (_dispatch.ENGINE_CODES["auto"], _dispatch.ENGINE_CODES["prebuilt"]):
-        for entry in prebuilt:
-            status, kernel = function._probe(entry, args, False)
-            if status == 0:
-                shape = _shape(entry, args, names, state)
-                bucket = [(s, [lo, hi]) for s, (lo, hi) in entry.buckets[kernel].items()]
-                return Explanation(function.name, "prebuilt", "", None, [], "", entry.kernel_names[kernel],
-                                   f"bucket {_bucket_text(short_shape(bucket, names))} holds", shape, entry.call_outs)
-            if status >= why:
-                why, detail = status, why_row_differs(entry, args, function) if status != 4 else ""
-    reason = state.reason_of(why)
-    shape = _shape(None, args, names, state)
-    raw = dict(_raw_shape(state, args))
-    nearest = nearest_bucket(buckets(state), raw, names)
-    yaml = f"- {_bucket_text(shape)}" if shape and reason in ("NO_BUNDLE", "NO_BUCKET") else ""
+    _, planned = function._entries()
+    found = _prebuilt(state, args, engine)
+    if found.engine == "prebuilt":
+        return found
+    reason, nearest, yaml, detail, shape = found.reason, found.nearest, found.yaml, found.detail, found.shape
     if engine == _dispatch.ENGINE_CODES["python"]:
         return Explanation(function.name, "python", reason, nearest, [], yaml, "", "engine 'python' was asked for",
                            shape)
@@ -115,6 +113,33 @@ def explain_call(state: Any, args: tuple) -> Explanation:
     if made is not None and function._probe(made, args, False)[0] == 0:
         return Explanation(function.name, "jit", reason, nearest, _rules(made.note), yaml, "", detail, shape, made.call_outs)
     return Explanation(function.name, "interpreter", reason, nearest, [], yaml, "", note or detail, shape)
+
+
+def miss_text(state: Any, args: tuple) -> str:
+    """Why no prebuilt kernel takes a call and what would change that: lines that begin with a newline, or ''."""
+    found = _prebuilt(state, args, _dispatch.ENGINE_CODES["prebuilt"])
+    return "".join(f"\n  {line}" for line in found.why_lines())
+
+
+def _prebuilt(state: Any, args: tuple, engine: int) -> Explanation:
+    """The prebuilt kernel that serves a call (engine 'prebuilt'), or why there is none (engine 'none')."""
+    function, names = state.function, symbol_names(state)
+    why, detail = 0, ""
+    if engine in (_dispatch.ENGINE_CODES["auto"], _dispatch.ENGINE_CODES["prebuilt"]):
+        for entry in function._entries()[0]:
+            status, kernel = function._probe(entry, args, False)
+            if status == 0:
+                shape = _shape(entry, args, names, state)
+                bucket = [(s, [lo, hi]) for s, (lo, hi) in entry.buckets[kernel].items()]
+                return Explanation(function.name, "prebuilt", "", None, [], "", entry.kernel_names[kernel],
+                                   f"bucket {_bucket_text(short_shape(bucket, names))} holds", shape, entry.call_outs)
+            if status >= why:
+                why, detail = status, why_row_differs(entry, args, function) if status != 4 else ""
+    reason = state.reason_of(why)
+    shape = _shape(None, args, names, state)
+    nearest = nearest_bucket(buckets(state), dict(_raw_shape(state, args)), names)
+    yaml = f"- {_bucket_text(shape)}" if shape and reason in ("NO_BUNDLE", "NO_BUCKET") else ""
+    return Explanation(function.name, "none", reason, nearest, [], yaml, "", detail, shape)
 
 
 def _rules(plan: Any) -> list[str]:

@@ -1,0 +1,92 @@
+"""What a user reads when something goes wrong or is looked into: errors, counts of calls that raised, log and dumps."""
+
+from __future__ import annotations
+
+import contextlib
+import traceback
+
+import numpy as np
+import pytest
+
+import prebake
+
+
+def picked(x, i):
+    return x[i] * 2
+
+
+def written(x, i):
+    x[0] = 7
+    return x[i] * 2
+
+
+def solved(x):
+    return np.linalg.inv(x)
+
+
+@pytest.mark.parametrize("engine", ["auto", "jit", "interpreter"])
+@pytest.mark.parametrize(("function", "args", "kind"), [
+    (picked, (np.arange(3.0), 5), IndexError), (written, (np.arange(3.0), 5), IndexError),
+    (solved, (np.zeros((3, 3)),), np.linalg.LinAlgError)])
+def test_calls_that_raise_are_counted_as_their_misses_are(function, args, kind, engine):
+    f = prebake.jit(function)
+    with prebake.engine(engine):
+        for _ in range(3):
+            with pytest.raises(kind):
+                f(*args)
+    counts = f.stats()
+    assert counts["calls"] == 3
+    if engine == "interpreter":
+        assert counts["interpreter"] == 3
+    if engine == "auto":
+        assert sum(row["count"] for row in counts["misses"]) == 3
+
+
+def test_a_plan_that_hands_a_call_to_the_interpreter_counts_one_miss():
+    f = prebake.jit(lambda x, n: x * (2.0 ** n))
+    for n in (1.0, 2.0, 5000.0, 5000.0):
+        with contextlib.suppress(OverflowError):
+            f(np.ones(3), n)
+    counts = f.stats()
+    assert counts["calls"] == 4 == sum(row["count"] for row in counts["misses"])
+    assert counts["jit"] and counts["interpreter"]
+
+
+def refused(x):
+    print(x)
+    return x
+
+
+def test_refusals_carry_no_frames_of_the_compiler():
+    f = prebake.jit(refused)
+    for _ in range(3):
+        with pytest.raises(prebake.UnsupportedError) as caught:
+            f(1)
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        assert not any("frontend" in frame.filename for frame in frames) and len(frames) <= 8
+        assert caught.value.__cause__ is None and caught.value.__suppress_context__
+
+
+def test_the_log_tells_the_result_and_the_miss(monkeypatch, capsys):
+    monkeypatch.setenv("PREBAKE_LOG", "1")
+
+    def many(x, w):
+        y = x @ w
+        return y, {"s": [y.sum(), x], "n": None}, y[y > 100]
+
+    x, w = np.ones((3, 4)), np.ones((4, 2))
+    prebake.jit(many)(x, w)
+    with prebake.engine("jit"):
+        prebake.jit(picked)(x, 1)
+    first, second = [line for line in capsys.readouterr().err.splitlines() if "Compiled" in line]
+    assert "for input shape (3, 4), (4, 2) -> ((3, 2), {[a scalar, x], None}, (?,)) in " in first
+    assert "after a miss (NO_BUNDLE): plan " in first
+    assert "for input shape (3, 4) -> (4,) in " in second and "miss" not in second
+
+
+def test_dumps_are_for_reading(monkeypatch, capsys):
+    monkeypatch.setenv("PREBAKE_DUMP", "plan,code")
+    prebake.jit(lambda x, w: np.maximum(x @ w, 0).sum(axis=1))(np.ones((3, 4)), np.ones((4, 2)))
+    text = capsys.readouterr().err
+    assert "product f64 batch []" in text and "Expr" not in text and "Nest(" not in text and "object at" not in text
+    assert max(map(len, text.splitlines())) < 200
