@@ -21,7 +21,7 @@ from .buckets import (
     propose,
 )
 from .edges import branch_edges
-from .edits import bucket_key, candidate_key, dropped_buckets, kept_buckets, known_symbols
+from .edits import bucket_comments, bucket_key, candidate_key, dropped_buckets, kept_buckets, known_symbols, shown
 from .freshness import load_program, project_roots, source_state
 from .groups import FunctionPlan, make_groups
 from .naming import name_symbols
@@ -126,10 +126,11 @@ def plan(profile: object, output: str | os.PathLike[str] | None = None, *, max_k
     roots = None if allow_stale else project_roots(Path(output).parent if output is not None else ".")
     functions = {name: _prepare(seen.functions[name], before.get(name), roots) for name in sorted(seen.functions)}
     groups = [g for f in functions.values() for g in make_groups(f)]
-    dropped = {name: dropped_buckets(earlier, before[name]) for name in functions if name in before} if earlier else {}
+    dropped = {name: dropped_buckets(earlier, before[name], function) for name, function in functions.items()
+               if name in before} if earlier else {}
     kept, edited = kept_buckets(functions, groups, before, earlier)
     candidates = [c for c in propose(groups)
-                  if candidate_key(groups, c) not in dropped.get(groups[c.group].function, ())]
+                  if candidate_key(groups, c, functions) not in dropped.get(groups[c.group].function, ())]
     model, why = None, ""
     if measure is not None and candidates:
         try:
@@ -177,7 +178,7 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
               dropped: Mapping[str, tuple[str, ...]], output: str | os.PathLike[str] | None, *,
               measured: bool, why: str) -> Planned:
     n_kept = sum(map(len, kept.values()))
-    fresh = by_priority(c for c in selection.choices if not _is_kept(groups, c.candidate, kept))
+    fresh = by_priority(c for c in selection.choices if not _is_kept(groups, c.candidate, kept, functions))
     recordings: dict[str, Recordings] = {}
     parts: list[FunctionBuckets] = []
     yaml_notes: dict[str, list[str]] = {"": [
@@ -186,7 +187,7 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
     notes = [why] if why else []
     for name, function in functions.items():
         old = before.get(name, FunctionBuckets(name))
-        comments = {bucket_key(b): (b.comments, b.tail) for b in old.buckets}
+        comments = bucket_comments(earlier, old, function)
         planned = []
         for choice in fresh:
             group = groups[choice.candidate.group]
@@ -195,20 +196,22 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
             gain = Gain(round(choice.over_wider, 2) if choice.candidate.fixed else 0.0,
                         round(choice.over_tape, 2)) if measured else None
             bucket = Bucket(choice.candidate.box, group.signature, gain=gain)
-            above, tail = comments.get(bucket_key(bucket), ((), ""))
+            above, tail = comments.get(bucket_key(bucket, function.symbols), ((), ""))
             planned.append(replace(bucket, comments=above, tail=tail))
         buckets = (*kept.get(name, ()), *planned)
         used = {n for b in buckets for n in b.extents} | set(old.symbols)
         symbols = {n: s for n, s in function.symbols.items() if n in used}
         symbols |= {n: s for n, s in known_symbols(old, function).items() if n not in symbols}
-        parts.append(FunctionBuckets(name, symbols, function.options, buckets, old.comments))
+        parts.append(FunctionBuckets(name, symbols, function.options, buckets, old.comments,
+                                     remarks=old.remarks))
         yaml_notes[name] = _function_notes(function, groups, selection)
         for number, reason in sorted(function.refused.items()):
             notes.append(f"{name} ({function.signatures[number].text()}): left to the interpreter: {reason}")
         if dropped.get(name):
-            notes.append(f"{name}: not planned again, since they were removed by hand: {', '.join(dropped[name])}")
-        recordings[name] = replace(recordings_of(function), planned=tuple(bucket_key(b) for b in planned),
-                                   dropped=dropped.get(name, ()))
+            notes.append(f"{name}: not planned again, since they were removed by hand: "
+                         + ", ".join(shown(key, function.symbols) for key in dropped[name]))
+        recordings[name] = replace(recordings_of(function),
+                                   planned=tuple(bucket_key(b, function.symbols) for b in planned), dropped=dropped.get(name, ()))
     for name, old in before.items():
         if name not in functions:
             parts.append(old)
@@ -217,7 +220,7 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
         notes.append(f"{n_kept} buckets edited by hand were kept as they are")
     path = Path(output) if output is not None else Path("buckets.yaml")
     config = BucketsFile(path, tuple(sorted(parts, key=lambda f: f.qualname)),
-                         comments=earlier.comments if earlier else ())
+                         comments=earlier.comments if earlier else (), remarks=earlier.remarks if earlier else {})
     planned_file = Planned(config, dump_buckets(config, yaml_notes), recordings,
                            {n: f.profile.msbc for n, f in functions.items()}, functions, groups, selection, seen.calls,
                            measured=measured, notes=tuple(notes))
@@ -226,9 +229,11 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
     return planned_file
 
 
-def _is_kept(groups: Sequence[Group], candidate: Candidate, kept: Mapping[str, list[Bucket]]) -> bool:
+def _is_kept(groups: Sequence[Group], candidate: Candidate, kept: Mapping[str, list[Bucket]],
+             functions: Mapping[str, FunctionPlan]) -> bool:
     mine = kept.get(groups[candidate.group].function, ())
-    return any(bucket_key(bucket) == candidate_key(groups, candidate) for bucket in mine)
+    key = candidate_key(groups, candidate, functions)
+    return any(bucket_key(bucket, functions[groups[candidate.group].function].symbols) == key for bucket in mine)
 
 
 def _function_notes(function: FunctionPlan, groups: Sequence[Group], selection: Selection) -> list[str]:

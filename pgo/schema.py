@@ -47,6 +47,7 @@ from pathlib import Path
 
 from ..vm.errors import ConfigError
 from ..vm.plan.signature import Signature
+from .remarks import Comments, Remark, above_lines, write_remark
 
 SCHEMA_VERSION = 1
 UNBOUNDED = 2**62  # `inf` in the file; larger than any extent of a real array
@@ -169,6 +170,7 @@ class Recordings:
 class FunctionBuckets:
     """One function's part of the file. symbols: short name -> symbols it stands for (equal in every recorded call).
 
+    comments: the reader's own above it; remarks: those of its name ("") and of its entries.
     places: symbol -> line and column where the file names it.
     """
 
@@ -178,6 +180,7 @@ class FunctionBuckets:
     buckets: tuple[Bucket, ...] = ()
     comments: tuple[str, ...] = ()
     line: int = 0
+    remarks: Mapping[str, Remark] = field(default_factory=dict)
     places: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     def bounds(self, bucket: Bucket) -> dict[str, tuple[int, int]]:
@@ -206,12 +209,16 @@ class FunctionBuckets:
 
 @dataclass(frozen=True)
 class BucketsFile:
-    """The whole file. path: where it was read from (its folder `NAME.msbc/` lies beside it)."""
+    """The whole file. path: where it was read from (its folder `NAME.msbc/` lies beside it).
+
+    comments: the reader's own at its top; remarks: those of `version`, `functions` and, above nothing, its "end".
+    """
 
     path: Path
     functions: tuple[FunctionBuckets, ...] = ()
     version: int = SCHEMA_VERSION
     comments: tuple[str, ...] = ()
+    remarks: Mapping[str, Remark] = field(default_factory=dict)
 
     @property
     def programs_folder(self) -> Path:
@@ -329,7 +336,7 @@ class _Reader:
         import yaml
 
         self.path = path
-        self.lines = text.splitlines()
+        self.comments = Comments(text)
         self._scalar = yaml.SafeLoader("").construct_object
 
     def fail(self, node: object, key: str, message: str, hint: str = "") -> ConfigError:
@@ -373,16 +380,22 @@ class _Reader:
         if version != SCHEMA_VERSION:
             raise self.fail(top["version"][1], "version", f"version {version} is not known to this prebake",
                             f"it reads version {SCHEMA_VERSION}; plan again, or install the prebake that wrote it")
+        first = min((pair[0].start_mark.line for pair in top.values()), default=0)
+        own, rest = self.comments.top(first)
+        remarks = {name: self.comments.of_key(*pair) for name, pair in top.items()}
+        remarks["version"] = Remark((*rest, *remarks["version"].above), remarks["version"].tail)
         functions: list[FunctionBuckets] = []
         if "functions" in top and not _is_empty(top["functions"][1]):
             for name, (name_node, node) in self.pairs(top["functions"][1], "functions").items():
                 functions.append(self.function(name, name_node, node))
-        first = min((pair[0].start_mark.line for pair in top.values()), default=0)
-        return BucketsFile(Path(self.path), tuple(functions), int(version), self.comments(first))  # type: ignore[call-overload]
+        remarks["end"] = Remark(self.comments.above(len(self.comments.lines)))
+        return BucketsFile(Path(self.path), tuple(functions), int(version), own, remarks)  # type: ignore[call-overload]
 
     def function(self, qualname: str, name_node, node) -> FunctionBuckets:  # type: ignore[no-untyped-def]
         key = f"functions.{qualname}"
         parts = self.pairs(node, key, ("symbols", "options", "buckets"))
+        name_remark = self.comments.of_key(name_node, node)
+        remarks = {"": Remark((), name_remark.tail), **{part: self.comments.of_key(*pair) for part, pair in parts.items()}}
         places: dict[str, tuple[int, int]] = {}
         symbols = self.symbols(parts["symbols"][1], f"{key}.symbols", places) if "symbols" in parts else {}
         options = self.options(parts["options"][1], f"{key}.options") if "options" in parts else {}
@@ -392,9 +405,8 @@ class _Reader:
             if listing.id != "sequence":
                 raise self.fail(listing, f"{key}.buckets", f"a list is expected here, not {_kind(listing)}")
             buckets = [self.bucket(item, f"{key}.buckets[{i}]", symbols) for i, item in enumerate(listing.value)]
-        line = name_node.start_mark.line
-        return FunctionBuckets(qualname, symbols, options, tuple(buckets), self.comments(line), line + 1,
-                               places)
+        return FunctionBuckets(qualname, symbols, options, tuple(buckets), name_remark.above,
+                               name_node.start_mark.line + 1, remarks, places)
 
     def symbols(self, node, key: str,  # type: ignore[no-untyped-def]
                 places: dict[str, tuple[int, int]]) -> dict[str, tuple[str, ...]]:
@@ -459,7 +471,7 @@ class _Reader:
                 raise self.fail(name_node, dotted, f"'{name}' is no symbol of this function",
                                 suggest(name, [*symbols, *BUCKET_WORDS]))
         line = node.start_mark.line
-        return Bucket(extents, comments=self.comments(line), tail=self.tail(node.end_mark), line=line + 1,
+        return Bucket(extents, comments=self.comments.above(line), tail=self.comments.behind(node.end_mark), line=line + 1,
                       **words)  # type: ignore[arg-type]
 
     def extent(self, node, key: str, least: int = 0) -> tuple[int, int]:  # type: ignore[no-untyped-def]
@@ -489,21 +501,6 @@ class _Reader:
         return Gain(**{name: float(self.value(value, f"{key}.{name}", (int, float), "a number"))  # type: ignore[arg-type]
                        for name, (_, value) in pairs.items()})
 
-    def comments(self, line: int) -> tuple[str, ...]:
-        """The reader's comment lines right above a 0-based line; those that prebake wrote (`#:`) are left out."""
-        found: list[str] = []
-        while line > 0 and self.lines[line - 1].lstrip().startswith("#"):
-            line -= 1
-            text = self.lines[line].lstrip()
-            if not text.startswith("#:"):
-                found.append(text[1:].strip())
-        return tuple(reversed(found))
-
-    def tail(self, mark) -> str:  # type: ignore[no-untyped-def]
-        """The reader's comment behind a bucket that ends at `mark`."""
-        rest = self.lines[mark.line][mark.column:].strip() if mark.line < len(self.lines) else ""
-        return rest[1:].strip() if rest.startswith("#") and not rest.startswith("#:") else ""
-
 
 def _kind(node: object) -> str:
     if node is None:
@@ -516,53 +513,11 @@ def _is_empty(node: object) -> bool:
     return getattr(node, "id", "") == "scalar" and getattr(node, "value", "") in ("", "~", "null")
 
 
-# --- JSON Schema ----------------------------------------------------------------------------------------------------
-
 def option_names() -> list[str]:
     """Options that may stand in the file, sorted; the table is vm/options.py."""
     from ..vm import options as table
 
     return sorted(name for name, option in table.OPTIONS.items() if not option.shared)
-
-
-def json_schema() -> dict[str, object]:
-    """The JSON Schema of the file, for editors; shipped as configs/buckets.schema.json (a test holds it current)."""
-    bound = {"type": "integer"}  # an integer argument may be negative
-    extent = {"oneOf": [bound, {"type": "array", "items": {"oneOf": [bound, {"const": "inf"}]},
-                                "minItems": 2, "maxItems": 2}],
-              "description": "one extent, or [lo, hi], both inclusive; hi may be inf"}
-    words = {
-        "signature": {"type": "integer", "minimum": 0, "description": "index into the recorded signatures; 0 when left out"},
-        "keep": {"type": "boolean", "description": "re-planning leaves this bucket alone"},
-        "gain": {"type": "object", "additionalProperties": False, "description": "measured by planning: a note",
-                 "properties": {"wider": {"type": "number", "description": "speed-up over the next wider kernel"},
-                                "tape": {"type": "number", "description": "speed-up over the tape (JIT)"}}},
-    }
-    symbol = {"type": "string", "description": "a symbol of the signature, such as x.shape[0]"}
-    function = {
-        "type": "object", "additionalProperties": False,
-        "properties": {
-            "symbols": {"type": "object", "description": "short name: symbol, or a list of symbols that are equal",
-                        "additionalProperties": {"oneOf": [symbol, {"type": "array", "items": symbol}]}},
-            "options": {"type": "object", "additionalProperties": False, "properties": _option_schemas()},
-            "buckets": {"type": "array", "items": {"type": "object", "properties": words,
-                                                   "additionalProperties": extent}},
-        },
-    }
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "prebake buckets.yaml",
-        "type": "object", "additionalProperties": False, "required": ["version"],
-        "properties": {"version": {"const": SCHEMA_VERSION},
-                       "functions": {"type": "object", "additionalProperties": function,
-                                     "description": "qualified name (module:qualname): its symbols, options, buckets"}},
-    }
-
-
-def _option_schemas() -> dict[str, object]:
-    from ..vm import options as table
-
-    return {name: table.OPTIONS[name].json_schema() for name in option_names()}
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -573,24 +528,25 @@ _LONGEST = 110  # characters of a line; longer mappings stand one item a line
 def dump_buckets(config: BucketsFile, notes: Mapping[str, Sequence[str]] | None = None) -> str:
     """The file's text, deterministic. notes: qualified name (or "") -> lines that prebake says itself, marked `#:`."""
     notes = notes or {}
-    lines = [f"#: {note}" for note in notes.get("", ())] + [f"# {text}".rstrip() for text in config.comments]
-    lines.append(f"version: {config.version}")
-    lines.append("functions:" if config.functions else "functions: {}")
+    lines = above_lines(config.comments) + [f"#: {note}" for note in notes.get("", ())]
+    lines += write_remark(f"version: {config.version}", config.remarks.get("version"))
+    lines += write_remark("functions:" if config.functions else "functions: {}", config.remarks.get("functions"))
     for function in config.functions:
         lines += [f"  #: {note}" for note in notes.get(function.qualname, ())]
-        lines += [f"  # {text}".rstrip() for text in function.comments]
-        lines.append(f"  {_quoted(function.qualname)}:")
+        lines += above_lines(function.comments, "  ")
+        lines += write_remark(f"  {_quoted(function.qualname)}:", function.remarks.get(""))
         if function.symbols:
             items = [f"{name}: {_quoted(symbols[0]) if len(symbols) == 1 else _flow(list(symbols))}"
                      for name, symbols in function.symbols.items()]
             line = "    symbols: {" + ", ".join(items) + "}"
-            lines += [line] if len(line) <= _LONGEST else ["    symbols:", *(f"      {item}" for item in items)]
+            below = [] if len(line) <= _LONGEST else [f"      {item}" for item in items]
+            lines += [*write_remark("    symbols:" if below else line, function.remarks.get("symbols")), *below]
         if function.options:
-            lines.append("    options: " + _flow(dict(function.options)))
-        lines.append("    buckets:" if function.buckets else "    buckets: []")
+            lines += write_remark("    options: " + _flow(dict(function.options)), function.remarks.get("options"))
+        lines += write_remark("    buckets:" if function.buckets else "    buckets: []", function.remarks.get("buckets"))
         for bucket in function.buckets:
-            lines += [f"      # {text}".rstrip() for text in bucket.comments]
-            lines.append("      - " + _bucket_text(bucket) + (f"  # {bucket.tail}" if bucket.tail else ""))
+            lines += write_remark("      - " + _bucket_text(bucket), Remark(bucket.comments, bucket.tail))
+    lines += above_lines(config.remarks["end"].above) if "end" in config.remarks else []
     return "\n".join(lines) + "\n"
 
 
@@ -622,7 +578,3 @@ def _flow(value: object) -> str:
     if isinstance(value, str) and "_" in value and value.isidentifier():
         return value  # no word that YAML reads as something else has an underscore
     return json.dumps(value, ensure_ascii=False)
-
-
-if __name__ == "__main__":
-    print(json.dumps(json_schema(), indent=2))

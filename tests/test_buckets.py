@@ -279,12 +279,64 @@ def test_hand_edits_survive_planning_again(tmp_path):
     (function,) = read_buckets(path).functions
     first = function.buckets[0]
     assert first.extents == {"rows": (1, 5000), "d": (64, 64)} and first.keep
+    assert not any(b.keep for b in function.buckets[1:])  # a name alone is no edit of a bucket
     assert first.comments == ("for the nightly job",) and first.tail == "asked for"
     assert list(function.options["disable_fusions"]) == ["row_softmax"]
     assert read_buckets(path).comments == ("ours",)
     again = path.read_text()
     _planned(tmp_path, shapes)
     assert path.read_text() == again  # planning once more changes nothing
+
+
+def test_renaming_symbols_edits_and_removes_no_bucket(tmp_path):
+    shapes = {(b, 64): 3 for b in range(1, 100)}
+    before = _planned(tmp_path, shapes)
+    path = tmp_path / "b.yaml"
+    path.write_text(path.read_text().replace("b: ", "batch: ").replace("d: ", "width: "))
+    after = _planned(tmp_path, shapes)
+    assert "by hand" not in after.summary() and "keep: true" not in after.text
+    assert after.text == before.text.replace("b: ", "batch: ").replace("d: ", "width: ")
+    path.write_text("".join(line for line in after.text.splitlines(keepends=True) if "gain" in line or "- {" not in line)
+                    .replace("buckets:\n", "buckets: []\n"))
+    third = _planned(tmp_path, shapes)
+    assert "removed by hand: {batch: " in third.summary() and "x.shape" not in third.summary()
+
+
+def test_a_removed_bucket_of_a_signature_whose_number_changes_stays_removed(tmp_path):
+    def both(*calls):
+        one, two = (made.function_profile(made.doubling(), {shape: n}, rows=[made.array_row("x", len(shape))])
+                    for shape, n in zip([(3,), (3, 4)], calls, strict=True))
+        one.signatures |= two.signatures
+        one.calls += two.calls
+        return plan(made.profile(one), tmp_path / "b.yaml")
+
+    first = both(9, 5)
+    lines = first.text.splitlines(keepends=True)
+    (tmp_path / "b.yaml").write_text("".join(line for line in lines if "signature: 1" not in line))
+    (function,) = both(5, 9).config.functions  # what was signature 1 is 0 now
+    assert function.buckets and all(b.signature == 1 for b in function.buckets)
+
+
+def test_comments_survive_planning_again(tmp_path):
+    shapes = {(b, 64): 3 for b in range(1, 100)}
+    _planned(tmp_path, shapes)
+    path = tmp_path / "b.yaml"
+    text = "# yaml-language-server: $schema=x\n\n" + path.read_text()
+    for entry in ("version: 1", "functions:", '  "shop:double":', "    symbols:", "    buckets:"):
+        at = text.index(entry)
+        end = text.index("\n", at)
+        indent = entry[:len(entry) - len(entry.lstrip())]
+        name = entry.strip(' ":1')
+        text = f"{text[:at]}{indent}# above {name}\n\n{text[at:end]}  # behind {name}{text[end:]}"
+    path.write_text(text + "# the end\n")
+    _planned(tmp_path, shapes)
+    once = path.read_text()
+    assert once.startswith("# yaml-language-server: $schema=x\n#: ") and once.endswith("\n# the end\n")
+    for name in ("version", "functions", "shop:double", "symbols", "buckets"):
+        (line,) = (line for line in once.splitlines() if line.endswith(f"# behind {name}"))
+        assert f"# above {name}\n{line}\n" in once, name
+    _planned(tmp_path, shapes)
+    assert path.read_text() == once
 
 
 def test_a_bucket_removed_by_hand_does_not_come_back(tmp_path):

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from prebake.pgo.json_schema import json_schema
+from prebake.pgo.remarks import Remark
 from prebake.pgo.schema import (
     UNBOUNDED,
     Bucket,
@@ -17,7 +19,6 @@ from prebake.pgo.schema import (
     Recordings,
     dump_buckets,
     file_stem,
-    json_schema,
     parse_buckets,
     read_buckets,
 )
@@ -70,6 +71,17 @@ def test_our_own_notes_are_not_taken_for_the_readers():
     assert dump_buckets(parse_buckets(text)) == GOOD
 
 
+def test_each_comment_is_given_to_one_entry():
+    text = (HEAD + "    # above\n    buckets: [{}, # of one\n      {keep: true}]  # behind\n\n  # two\n"
+            '  "m:g": {}  # g\n# the end\n')
+    first, second = parse_buckets(text).functions
+    assert first.remarks["buckets"] == Remark(("above",), "behind") and first.buckets[0].comments == ()
+    assert (first.buckets[0].tail, first.buckets[1].tail) == ("of one", "")
+    assert second.comments == ("two",) and second.remarks[""].tail == "g"
+    assert parse_buckets(text).remarks["end"].above == ("the end",)
+    again = dump_buckets(parse_buckets(text))
+    assert all(again.count(f"# {word}\n") == 1 for word in ("above", "behind", "of one", "two", "g", "the end"))
+    assert dump_buckets(parse_buckets(again)) == again
 
 
 def test_long_symbols_stand_one_a_line_and_read_back():
@@ -128,7 +140,7 @@ def test_an_unreadable_file_is_named(tmp_path):
 
 def test_the_shipped_json_schema_is_current():
     shipped = json.loads((resources.files("prebake.configs") / "buckets.schema.json").read_text(encoding="utf-8"))
-    assert shipped == json_schema(), "write it anew: python -m prebake.pgo.schema > configs/buckets.schema.json"
+    assert shipped == json_schema(), "write it anew: python -m prebake.pgo.json_schema > configs/buckets.schema.json"
 
 
 def test_the_json_schema_knows_every_option_and_word():
