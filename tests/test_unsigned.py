@@ -48,6 +48,7 @@ u.max(), u.min(axis=0), u.argmax(axis=1)
 u.sum(), u.sum(axis=1), np.sum(u, axis=0)
 u.mean(), np.sort(u, axis=1), np.median(u)
 u + s
+u + 1j
 u * 0.5
 u.astype(np.float64), u.astype(np.int64), u.astype(np.uint8), s.astype(np.uint64)
 u[b], u[::-1, 1:], u.T.copy()
@@ -83,7 +84,7 @@ u //= w
 """.strip().splitlines()
 
 # nothing plans these: the interpreter answers
-INTERPRETED = ("return np.where(b, u, s)", "return u[w[:2] % 4]", "f[:] = u", "return int(u[0, 0])", "return u + 1j",
+INTERPRETED = ("return np.where(b, u, s)", "return u[w[:2] % 4]", "f[:] = u", "return int(u[0, 0])",
                "return np.asarray(u, dtype=np.float64)",
                "return np.array(u, np.int32)")
 

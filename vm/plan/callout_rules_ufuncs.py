@@ -22,7 +22,7 @@ _BINARY = """
 add subtract multiply divide floor_divide remainder fmod power maximum minimum fmax fmin arctan2 hypot copysign
 logaddexp equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and
 bitwise_or bitwise_xor left_shift right_shift"""
-_WEAK = {"i64": int, "f64": float, "bool": bool}
+_WEAK = {"i64": int, "f64": float, "c128": complex}
 
 
 def _loop(q: Question, ufunc: str, operands: list[Like]) -> str:

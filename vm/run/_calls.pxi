@@ -182,14 +182,14 @@ cdef class CallSite:
             raise ValueError("a call-out has one result, or a sequence of them")
 
     cdef object run(self, pb_reg *r):
-        # [(output, array), ...] of what was made; the caller holds the arrays and sets their ptr registers
+        # [(output, array), ...] of what was made; the caller holds the arrays, sets their ptr registers, and has
+        # silenced NumPy's floating-point warnings
         if self.function is None:
             from ...templates.registry import resolve
 
             self.function = resolve(self.kernel)
         operands = [(<CallOperand>arg).build(r) for arg in self.args]
-        with _errstate(all="ignore"):
-            made = self.function(*operands)
+        made = self.function(*operands)
         values = made if self.is_tuple else (made,)
         if self.is_tuple and (not isinstance(made, (tuple, list)) or len(made) != len(self.results)):
             raise PlanMismatch(f"it made {_described(made)}")
@@ -207,7 +207,8 @@ cdef class CallSite:
 
     def invoke(self, size_t registers):
         """Run it over the registers at an address: [(output, array), ...] of what it made. For drivers and tests."""
-        return self.run(<pb_reg *>registers)
+        with _errstate(all="ignore"):
+            return self.run(<pb_reg *>registers)
 
 
 def _described(value):

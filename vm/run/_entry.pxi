@@ -555,6 +555,7 @@ cdef class Entry:
         cdef int64_t need, start = 0
         cdef int i, failed, chosen = -1
         cdef bint is_timed, release
+        cdef object silence = None
         status[0] = self.replay(fn, args, s.values, mode)
         if status[0]:
             return None
@@ -622,12 +623,17 @@ cdef class Entry:
         release = slot.last_ns == 0 or slot.last_ns > RELEASE_FROM_NS
         if is_timed:
             start = pb_now_ns()
+        if self.calls:
+            silence = _errstate(all="ignore")  # once for all call-outs: the setting belongs to the thread's context
+            silence.__enter__()
         if release:
             saved = PyEval_SaveThread()
             failed = run(plan, frame)
             PyEval_RestoreThread(saved)
         else:
             failed = run(plan, frame)
+        if silence is not None:
+            silence.__exit__(None, None, None)
         if is_timed:
             start = pb_now_ns() - start
             if release:
