@@ -154,7 +154,7 @@ class _Compilation:
     def c_text(self) -> bytes:
         """The C text that Cython makes of the module; from the cache where the same was made before."""
         text = cython_source(self.module)
-        if "cython" in flags.read("PREBAKE_DUMP"):
+        if "cython" in flags.words("PREBAKE_DUMP"):
             print(text, file=sys.stderr)
         key = object_cache.key_of(["cython", toolchain.cython_version(), text])
         found = object_cache.read(key)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 
+from ..vm.errors import ConfigError, PrebakeError
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -33,7 +35,11 @@ def _guarded(name: str, check: Callable[[], str], optional: bool, cure: str) -> 
         return Finding(name, True, check(), optional)
     except Exception as error:  # whatever is broken here is what the reader wants to know
         first = (str(error).splitlines() or [""])[0]
-        return Finding(name, False, f"{type(error).__name__}: {first}" + (f"; {cure}" if cure else ""), optional)
+        if isinstance(error, PrebakeError):  # of a setting, say: nothing is broken that could be installed again
+            cure = getattr(error, "hint", "")
+        else:
+            first = f"{type(error).__name__}: {first}"
+        return Finding(name, False, first + (f"; {cure}" if cure else ""), optional)
 
 
 def _python() -> str:
@@ -97,11 +103,19 @@ def _cache() -> str:
 
 
 def _environment() -> str:
-    from ..vm.flags import FLAGS
+    from ..vm.flags import FLAGS, faults, read
+    from ..vm.options import OPTIONS, suggest
 
-    unknown = sorted(n for n in os.environ if n.startswith("PREBAKE_") and n not in FLAGS)
-    if unknown:
-        raise RuntimeError(f"{', '.join(unknown)} is no variable of prebake's")
+    wrong = []
+    for name in sorted(n for n in os.environ if n.startswith("PREBAKE_") and n not in FLAGS):
+        wrong.append("; ".join(filter(None, [f"{name} is no variable of prebake's", suggest(name, list(FLAGS))])))
+    try:
+        OPTIONS["engine"].check(read("PREBAKE_ENGINE"))
+    except ConfigError as error:
+        wrong.append("; ".join(filter(None, [f"PREBAKE_ENGINE: {error.message}", error.hint])))
+    wrong += faults()
+    if wrong:
+        raise ConfigError("; ".join(wrong))
     return ", ".join(f"{n}={os.environ[n]}" for n in FLAGS if os.environ.get(n)) or "no PREBAKE_ variable is set"
 
 
@@ -112,7 +126,7 @@ _CHECKS: tuple[tuple[str, Callable[[], str], bool, str], ...] = (
     ("numpy", _numpy, False, 'pip install "numpy>=2"'),
     ("cpu level", _level, False, ""),
     ("calls", _dispatcher, False, "the wheel's compiled parts do not fit: install prebake again"),
-    ("environment", _environment, False, "see `prebake.vm.flags`"),
+    ("environment", _environment, False, ""),
     ("compiler", _compiler, True, ""),
     ("cython", _module("Cython"), True, _EXTRA),
     ("setuptools", _module("setuptools"), True, _EXTRA),

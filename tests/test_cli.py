@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -228,3 +229,13 @@ def test_explain_a_call(tmp_path, monkeypatch, capsys):
     assert main(["explain", "explained_service.py:twice"]) == FINDING
     assert main(["explain", "explained_service.py:twice", "--arg", "y=float32[3,4]"]) == FINDING
     assert "nothing was given for x" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "value", "said"), [
+    ("PREBAKE_ENGINE", "pythn", "did you mean 'python'?"), ("PREBAKE_BUNDLE", "off", "did you mean 'PREBAKE_BUNDLES'?"),
+    ("PREBAKE_BUNDLES", "banana", "allowed are 1, on"), ("PREBAKE_ENGINE", "prebuilt", "no prebuilt kernel takes")])
+def test_doctor_names_wrong_settings_and_their_cure(name, value, said):
+    done = subprocess.run([sys.executable, "-m", "prebake.pgo.cli", "doctor"], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, name: value})
+    assert done.returncode == FINDING and said in done.stdout
+    assert "install prebake again" not in done.stdout and "Error:" not in done.stdout

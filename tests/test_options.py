@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -114,3 +117,27 @@ def test_a_wrong_engine_in_the_environment_is_raised_at_the_call():
                          env={**os.environ, "PREBAKE_ENGINE": "jitt",
                               "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
     assert "PREBAKE_ENGINE: unknown engine 'jitt'" in out.stdout and "did you mean 'jit'" in out.stdout
+
+
+@pytest.mark.parametrize(("name", "value", "said"), [
+    ("PREBAKE_BUNDLES", "banana", "it counts as on"), ("PREBAKE_BUNDLES", "offf", "did you mean 'off'?"),
+    ("PREBAKE_STRICT", "2", "allowed are 1, on"), ("PREBAKE_DUMP", "plan, bytecod", "did you mean 'bytecode'?"),
+    ("PREBAKE_PROFILE_INTERVAL", "soon", "it counts as 10")])
+def test_values_of_variables_that_say_nothing_are_warned_about_once(name, value, said, monkeypatch):
+    monkeypatch.setenv(name, value)
+    (fault,) = flags.faults()
+    assert fault.startswith(f"{name}=") and said in fault
+    code = "import numpy, prebake; f = prebake.jit(lambda x: x * 2); f(numpy.ones(3)); f(numpy.ones(4))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60,
+                          env={**os.environ, name: value})
+    assert done.stderr.count(said) == 1, done.stderr
+
+
+def test_values_that_are_fine_are_not_warned_about(monkeypatch):
+    for name, value in (("PREBAKE_BUNDLES", "OFF"), ("PREBAKE_STRICT", "1"), ("PREBAKE_DUMP", "plan, times,code"),
+                        ("PREBAKE_PROFILE_INTERVAL", "0.5"), ("PREBAKE_LOG", "/tmp/x")):
+        monkeypatch.setenv(name, value)
+    assert flags.faults() == [] and flags.words("PREBAKE_DUMP") == ["plan", "times", "code"]
+    for name in ("PREBAKE_BUNDLES", "PREBAKE_STRICT", "PREBAKE_DUMP", "PREBAKE_PROFILE_INTERVAL"):
+        monkeypatch.setenv(name, "")
+    assert flags.faults() == []

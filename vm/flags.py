@@ -20,6 +20,11 @@ FLAGS: dict[str, tuple[str, str]] = {
 }
 
 
+SWITCHES = ("PREBAKE_BUNDLES", "PREBAKE_STRICT")
+ON, OFF = ("1", "on", "yes", "true"), ("0", "off", "no", "false")
+DUMPS = ("bytecode", "plan", "code", "cython", "times")
+
+
 def read(name: str) -> str:
     """Value of a variable, its default where it is not set. Raises KeyError for a name outside the table."""
     default = FLAGS[name][0]
@@ -28,4 +33,33 @@ def read(name: str) -> str:
 
 def is_on(name: str) -> bool:
     """Whether a switch is on: anything but empty, 0, off, no, false."""
-    return read(name).lower() not in ("", "0", "off", "no", "false")
+    return read(name).lower() not in ("", *OFF)
+
+
+def words(name: str) -> list[str]:
+    """The comma-separated words of a variable."""
+    return [word.strip() for word in read(name).split(",") if word.strip()]
+
+
+def faults() -> list[str]:
+    """One line for each variable whose value says nothing: what is allowed, what happens now."""
+    found = []
+    for name in SWITCHES:
+        value = read(name)
+        if value and value.lower() not in (*ON, *OFF):
+            found.append(_fault(name, value, value.lower(), (*ON, *OFF), "it counts as on"))
+    found += [_fault("PREBAKE_DUMP", word, word, DUMPS, "it is passed over")
+              for word in words("PREBAKE_DUMP") if word not in DUMPS]
+    interval = read("PREBAKE_PROFILE_INTERVAL")
+    try:
+        float(interval)
+    except ValueError:
+        found.append(_fault("PREBAKE_PROFILE_INTERVAL", interval, "", ("a number of seconds",), "it counts as 10"))
+    return found
+
+
+def _fault(name: str, value: str, word: str, allowed: tuple[str, ...], effect: str) -> str:
+    from .options import suggest
+
+    hint = suggest(word, allowed)
+    return f"{name}={value}: allowed are {', '.join(allowed)}; {effect}" + (f"; {hint}" if hint else "")

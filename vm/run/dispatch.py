@@ -16,6 +16,7 @@ from typing import Any
 from .. import flags, options
 from ..errors import ConfigError, PrebakeError
 from . import _dispatch, bundle, deadline, function
+from .log import warn
 
 JitFunction = _dispatch.JitFunction
 
@@ -163,6 +164,8 @@ def _start() -> None:
             bundle.usable_levels()
         except ValueError as error:
             function.startup_error = ConfigError(str(error).partition("=")[2], key="PREBAKE_CPU")
+    for fault in flags.faults():
+        warn(fault)
     options.on_configure(_apply_configuration)
     bundle.on_change(_look_again)
     os.register_at_fork(after_in_child=_after_fork)

@@ -49,7 +49,7 @@ def warn(text: str) -> None:
 
 def wants_dump(what: str) -> bool:
     """Whether PREBAKE_DUMP names this stage."""
-    return what in flags.read("PREBAKE_DUMP").split(",")
+    return what in flags.words("PREBAKE_DUMP")
 
 
 def dump(title: str, text: str) -> None:
