@@ -89,6 +89,10 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
     for built in functions:
         for note in built.notes:
             log(note)
+    for function in chosen:
+        for bucket, earlier in function.unreachable():
+            warn(f"{config.path}:{bucket.line}: bucket {bucket.text()} of {function.qualname} is never reached: that of line "
+                 f"{earlier.line}, {earlier.text()}, takes all of its calls; put the narrow one first, or remove it")
     for line in unchecked:
         warn(line)
     return Path(output)

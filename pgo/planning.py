@@ -198,7 +198,7 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
             bucket = Bucket(choice.candidate.box, group.signature, gain=gain)
             above, tail = comments.get(bucket_key(bucket, function.symbols), ((), ""))
             planned.append(replace(bucket, comments=above, tail=tail))
-        buckets = (*kept.get(name, ()), *planned)
+        buckets = _in_order(kept.get(name, ()), planned)
         used = {n for b in buckets for n in b.extents} | set(old.symbols)
         symbols = {n: s for n, s in function.symbols.items() if n in used}
         symbols |= {n: s for n, s in known_symbols(old, function).items() if n not in symbols}
@@ -227,6 +227,17 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
     if output is not None:
         planned_file.write(output)
     return planned_file
+
+
+def _in_order(kept: Sequence[Bucket], planned: Sequence[Bucket]) -> tuple[Bucket, ...]:
+    """Kept buckets first, in their own order, but behind the planned ones that they would hide."""
+    found: list[Bucket] = []
+    left = list(planned)
+    for bucket in kept:
+        found += [p for p in left if bucket.covers(p)]
+        left = [p for p in left if not bucket.covers(p)]
+        found.append(bucket)
+    return (*found, *left)
 
 
 def _is_kept(groups: Sequence[Group], candidate: Candidate, kept: Mapping[str, list[Bucket]],

@@ -84,6 +84,14 @@ class Bucket:
         """Whether extents (by short name) lie inside; names that `values` lacks are taken as inside."""
         return all(lo <= values.get(name, lo) <= hi for name, (lo, hi) in self.extents.items())
 
+    def covers(self, other: Bucket) -> bool:
+        """Whether each call that the other takes is one that this takes, so that behind this it is never reached."""
+        if self.signature != other.signature:
+            return False
+        free = (1 - UNBOUNDED, UNBOUNDED)
+        return all(lo <= other.extents.get(name, free)[0] and other.extents.get(name, free)[1] <= hi
+                   for name, (lo, hi) in self.extents.items())
+
     def text(self) -> str:
         """The bucket as it stands in the file, without its words: `{b: [1, 32], d: 128}`."""
         return "{" + ", ".join(f"{name}: {extent_text(span)}" for name, span in self.extents.items()) + "}"
@@ -186,6 +194,15 @@ class FunctionBuckets:
     def bounds(self, bucket: Bucket) -> dict[str, tuple[int, int]]:
         """Symbol ("x.shape[0]") -> (lo, hi) for every symbol that the bucket limits."""
         return {symbol: span for name, span in bucket.extents.items() for symbol in self.symbols[name]}
+
+    def unreachable(self) -> list[tuple[Bucket, Bucket]]:
+        """(bucket, an earlier one that takes all of its calls), in the file's order."""
+        found = []
+        for i, bucket in enumerate(self.buckets):
+            earlier = next((b for b in self.buckets[:i] if b.covers(bucket)), None)
+            if earlier is not None:
+                found.append((bucket, earlier))
+        return found
 
     def sample(self, bucket: Bucket, recorded: RecordedSignature) -> dict[str, int]:
         """Extents inside the bucket for every symbol of the signature: the commonest recorded shape that lies in it.

@@ -78,6 +78,14 @@ def test_a_stale_bundle_that_was_allowed_is_refused_at_run_time(tmp_path: Path, 
     Bundle(str(folder)).check_fresh("fresh_allowed:half", str(source))
 
 
+def test_a_bucket_behind_a_wider_one_is_warned_about(tmp_path: Path) -> None:
+    path = project(tmp_path, tmp_path, "fresh_hidden")
+    path.write_text(path.read_text() + "      - {b: 3}\n")
+    line = len(path.read_text().splitlines())
+    with pytest.warns(RuntimeWarning, match=rf"b.*\.yaml:{line}: bucket \{{b: 3\}} of fresh_hidden:half is never reached"):
+        build(path, tmp_path / "bundle", pure=True)
+
+
 def test_a_script_is_found_by_its_file(tmp_path: Path) -> None:
     (tmp_path / "my-script.py").write_text(TEXT)
     module = load_module(tmp_path, "fresh_script", TEXT)

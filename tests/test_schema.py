@@ -173,6 +173,17 @@ def test_a_sample_lies_in_its_bucket():
     assert by_hand == {"x.shape[0]": 100, "x.shape[1]": 16, "x.strides[0]": 36}
 
 
+@pytest.mark.parametrize(("buckets", "hidden"), [
+    ("{b: 1}, {b: [1, 9]}", []), ("{b: [1, 9]}, {b: 1}", [(1, 0)]), ("{b: 1}, {b: 1}", [(1, 0)]),
+    ("{b: [1, 9]}, {b: [5, 10]}, {b: [2, inf]}, {b: 9}", [(3, 0)]), ("{b: 1}, {b: 1, signature: 1}", []),
+    ("{}, {b: 1}", [(1, 0)]), ("{b: [0, inf]}, {}", []), ("{d: 2}, {b: 1, d: 2}, {b: 1}", [(1, 0)])])
+def test_buckets_that_are_never_reached(buckets, hidden):
+    (function,) = parse_buckets(FUNCTION + f"    buckets: [{buckets}]\n").functions
+    found = function.unreachable()
+    places = [next(i for i, b in enumerate(function.buckets) if b is bucket) for pair in found for bucket in pair]
+    assert list(zip(places[::2], places[1::2], strict=True)) == hidden
+
+
 def test_recordings_give_back_what_was_written(tmp_path):
     made = Recordings("m:f", "d" * 32, (_recorded(((3, 8), 5)),), {"strict": True}, {"x": "b d"}, ("0 {b: 1}",), ())
     assert Recordings.from_bytes(made.to_bytes(), "m:f") == made
