@@ -17,7 +17,8 @@ SCALAR_SECOND = SCALAR_FIRST | COMMUTATIVE | {"floordiv", "mod", "shl", "shr"}
 
 # what the accumulator machine has (include/pb_strip.h): operations so cheap that loads and stores are what a block stencil
 # costs, and the two that most often stand between such
-STRIPS = frozenset({"add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "reciprocal", "maximum", "minimum", "exp", "tanh"})
+STRIPS = frozenset({
+    "add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "reciprocal", "maximum", "minimum", "exp", "tanh"})
 STRIP_DTYPES = ("f32", "f64")
 
 _WIDTH = len(NATIVE)
