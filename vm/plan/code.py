@@ -335,6 +335,7 @@ class ResultSpec:
     value: object = None
     items: tuple[ResultSpec, ...] = ()
     keys: tuple[object, ...] = ()
+    is_read_only: bool = False  # of a view
 
 
 @record

@@ -131,6 +131,8 @@ def _result(spec: ResultSpec) -> dict[str, Any]:
     elif spec.kind == "view":
         out |= {"output": spec.output, "row": spec.row, "offset": spec.offset, "shape": list(spec.shape),
                 "strides": list(spec.strides), "dtype": spec.dtype}
+        if spec.is_read_only:
+            out["read_only"] = True
     elif spec.kind == "arg":
         out["row"] = spec.row
     elif spec.kind == "scalar":

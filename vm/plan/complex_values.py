@@ -569,7 +569,7 @@ def whole_view(value: Cplx) -> View | None:
     if a.buffer is not b.buffer or a.buffer.dtype != value.dtype or a.shape != b.shape or a.strides != b.strides or (
             (b.offset - a.offset).value != ITEM_BYTES[a.dtype]):
         return None
-    return View(a.buffer, value.dtype, a.shape, a.strides, a.offset)
+    return View(a.buffer, value.dtype, a.shape, a.strides, a.offset, a.is_read_only)
 
 
 def interleaved(t: Any, value: Cplx, kind: str = "out") -> View:

@@ -190,7 +190,7 @@ class Emitting(State):
     @staticmethod
     def reshape_view(view: View, shape: tuple[Expr, ...]) -> View:
         """The view with equal extents written differently."""
-        return view if view.shape == shape else View(view.buffer, view.dtype, shape, view.strides, view.offset)
+        return view if view.shape == shape else view.window(shape, view.strides)
 
     def note_write(self, target: Arr) -> None:
         """Record that a step writes target's buffer."""
@@ -300,7 +300,7 @@ class Emitting(State):
                 strides.append(ZERO)
             else:
                 raise PlanRefused(f"extent {extent!r} does not broadcast to {target!r}", kind="shape-error")
-        return View(view.buffer, view.dtype, shape, tuple(strides), view.offset)
+        return view.window(shape, tuple(strides))
 
     def axis_of(self, value: Value, ndim: int) -> int:
         """A normalised axis argument. Refused when it is out of range (NumPy raises)."""

@@ -445,8 +445,8 @@ class Loops(Cells):
             v = value.view
             if all(e.is_entry for e in (*v.shape, *v.strides, v.offset)):
                 return value
-            return Arr(View(v.buffer, v.dtype, tuple(kept(e, True) for e in v.shape), tuple(kept(e, False) for e in v.strides),
-                            kept(v.offset, False)))
+            return Arr(v.window(tuple(kept(e, True) for e in v.shape), tuple(kept(e, False) for e in v.strides),
+                                kept(v.offset, False)))
         if isinstance(value, Num):
             if isinstance(value.operand, Expr):
                 return replace(value, operand=kept(value.operand, False), cell=None)

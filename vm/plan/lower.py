@@ -236,7 +236,7 @@ class _Lowering:
             return ResultSpec(kind, output=output, row=view.buffer.row if output < 0 else -1,
                               offset=self._result_reg(view.offset), dtype=view.dtype,
                               shape=tuple(self._result_reg(x) for x in view.shape),
-                              strides=tuple(self._result_reg(x) for x in view.strides))
+                              strides=tuple(self._result_reg(x) for x in view.strides), is_read_only=view.is_read_only)
         if kind == "scalar":
             assert result.operand is not None
             return ResultSpec(kind, reg=self._result_reg(result.operand), dtype=result.dtype, python=result.python)

@@ -159,7 +159,9 @@ class _Tree:
         elif isinstance(value.re, Arr) and isinstance(value.im, Arr):
             if self._is_shared():
                 raise PlanRefused("a complex result of several returns", kind="return-type")
-            out = Result("new", view=interleaved(self.typer, value))
+            made = interleaved(self.typer, value)
+            is_read_only = value.re.view.is_read_only
+            out = Result("view", view=made.read_only()) if is_read_only else Result("new", view=made)
         else:
             parts = (replace(part, python="", row=-1) if isinstance(part, Num) else part for part in (value.re, value.im))
             out = Result("complex", items=tuple(map(self.result, parts)), dtype=value.dtype, python=value.python)
@@ -183,7 +185,7 @@ class _Tree:
             else:
                 buffer.kind = "out"
             buffer = view.buffer
-        if buffer.kind == "out" and buffer.home is not None and view.is_same(buffer.home):
+        if buffer.kind == "out" and buffer.home is not None and view.is_same(buffer.home) and not view.is_read_only:
             out = Result("new", view=view)
         else:
             if not all(e.is_entry for e in (*view.shape, *view.strides, view.offset)):

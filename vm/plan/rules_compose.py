@@ -348,7 +348,7 @@ def sliding_window_view(t: Typer, x: Value, window: Value, axis: Value = NONE) -
         shape.append(n)
         strides.append(v.strides[i])
     t.shown_read_only.add(v.buffer)
-    return Arr(View(v.buffer, v.dtype, tuple(map(t.facts.norm, shape)), tuple(strides), v.offset))
+    return Arr(v.window(tuple(map(t.facts.norm, shape)), tuple(strides)).read_only())
 
 
 @rule("np.convolve")

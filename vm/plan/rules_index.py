@@ -139,7 +139,7 @@ def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]
                 raise PlanRefused("a float index", kind="index-error")
             offset = offset + whole.strides[axis] * position_in(t, t.int_expr(number), whole.shape[axis])
         axis += 1
-    return View(whole.buffer, whole.dtype, tuple(shape_out), tuple(strides), offset), advanced
+    return whole.window(tuple(shape_out), tuple(strides), offset), advanced
 
 
 def _axes_used(item: Value) -> int:

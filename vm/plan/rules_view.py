@@ -69,7 +69,7 @@ def np_size(t: Typer, a: Value, axis: Value = NONE) -> Value:
 def permute(a: Arr, axes: tuple[int, ...]) -> Arr:
     """The array with its axes in another order: a view."""
     v = a.view
-    return Arr(View(v.buffer, v.dtype, tuple(v.shape[i] for i in axes), tuple(v.strides[i] for i in axes), v.offset))
+    return Arr(v.window(tuple(v.shape[i] for i in axes), tuple(v.strides[i] for i in axes)))
 
 
 def axes_of(t: Typer, value: Value, n: int) -> tuple[int, ...]:
@@ -135,7 +135,7 @@ def expand_dims(t: Typer, a: Value, axis: Value) -> Value:
     for i in range(arr.ndim + count):
         shape_out.append(const(1) if i in new else next(shape_iter))
         strides.append(const(0) if i in new else next(stride_iter))
-    return Arr(View(arr.view.buffer, arr.dtype, tuple(shape_out), tuple(strides), arr.view.offset))
+    return Arr(arr.view.window(tuple(shape_out), tuple(strides)))
 
 
 @rule("np.squeeze", "arr.squeeze")
@@ -158,7 +158,7 @@ def broadcast_to(t: Typer, a: Value, target: Value) -> Value:
     extents = shape_arg(t, target)
     view = t.broadcast_view(arr.view, extents)
     t.shown_read_only.add(arr.view.buffer)
-    return Arr(view)
+    return Arr(view.read_only())
 
 
 @rule("np.atleast_1d")
@@ -192,7 +192,7 @@ def flip(t: Typer, a: Value, axis: Value = NONE) -> Value:
     for i in axes:
         offset = offset + strides[i] * (emax(v.shape[i], 1) - 1)
         strides[i] = -strides[i]
-    return Arr(View(v.buffer, v.dtype, v.shape, tuple(strides), offset))
+    return Arr(v.window(v.shape, tuple(strides), offset))
 
 
 @rule("np.flipud")
@@ -211,13 +211,13 @@ def diagonal(t: Typer, a: Value, *rest: Value) -> Value:
     if any(given(v) and t.known_int(v) != d for v, d in zip(rest, (0, 0, 1), strict=False)) or arr.ndim != 2:
         raise PlanRefused("a diagonal other than the main one of a matrix", kind="kernel:np.diagonal")
     t.shown_read_only.add(arr.view.buffer)
-    return main_diagonal(arr)
+    return Arr(main_diagonal(arr).view.read_only())
 
 
 def main_diagonal(matrix: Arr) -> Arr:
     """The view of a matrix's main diagonal."""
     v = matrix.view
-    return Arr(View(v.buffer, v.dtype, (emin(v.shape[0], v.shape[1]),), (v.strides[0] + v.strides[1],), v.offset))
+    return Arr(v.window((emin(v.shape[0], v.shape[1]),), (v.strides[0] + v.strides[1],)))
 
 
 # --- reshape ----------------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def reshaped(t: Typer, arr: Arr, extents: tuple[Expr, ...]) -> Arr:
     if strides is None:
         source = t.copy(arr)
         return Arr(View(source.view.buffer, v.dtype, extents, contiguous_strides(extents, ITEM_BYTES[v.dtype]), const(0)))
-    return Arr(View(v.buffer, v.dtype, extents, strides, v.offset))
+    return Arr(v.window(extents, strides))
 
 
 def reshape_strides(t: Typer, v: View, extents: tuple[Expr, ...]) -> tuple[Expr, ...] | None:
@@ -377,7 +377,7 @@ def ravel(t: Typer, a: Value, order: Value = NONE) -> Value:
     arr = as_array(t, a)
     total = t.facts.norm(prod(arr.shape, start=const(1)))  # type: ignore[arg-type]
     if is_contiguous(t, arr.view):
-        return Arr(View(arr.view.buffer, arr.dtype, (total,), (const(ITEM_BYTES[arr.dtype]),), arr.view.offset))
+        return Arr(arr.view.window((total,), (const(ITEM_BYTES[arr.dtype]),)))
     return reshaped(t, t.copy(arr), (total,))
 
 

@@ -51,10 +51,19 @@ class View:
     shape: tuple[Expr, ...]
     strides: tuple[Expr, ...]
     offset: Expr
+    is_read_only: bool = False  # NumPy's view of it is, whatever its memory is: broadcast_to, diagonal, ...
 
     @property
     def ndim(self) -> int:
         return len(self.shape)
+
+    def window(self, shape: tuple[Expr, ...], strides: tuple[Expr, ...], offset: Expr | None = None) -> View:
+        """What NumPy would call a view of this view."""
+        return View(self.buffer, self.dtype, shape, strides, self.offset if offset is None else offset, self.is_read_only)
+
+    def read_only(self) -> View:
+        """The same window, not to be written through."""
+        return View(self.buffer, self.dtype, self.shape, self.strides, self.offset, True)
 
     def is_same(self, other: View) -> bool:
         """The same elements in the same order, by normal form."""

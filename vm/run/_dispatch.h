@@ -377,10 +377,11 @@ static PyObject *pb_new_result(int nd, npy_intp *dims, int code)
 }
 
 /* A strided window into `owner`'s memory, as NumPy's own basic slicing makes it. NULL with an exception. */
-static PyObject *pb_new_view(PyObject *owner, int code, int nd, npy_intp *dims, npy_intp *strides, char *data)
+static PyObject *pb_new_view(PyObject *owner, int code, int nd, npy_intp *dims, npy_intp *strides, char *data,
+                             int is_read_only)
 {
     PyArray_Descr *d = PyArray_DescrFromType(pb_type_numbers[code]);
-    int flags = PyArray_FLAGS((PyArrayObject *)owner) & NPY_ARRAY_WRITEABLE;
+    int flags = is_read_only ? 0 : PyArray_FLAGS((PyArrayObject *)owner) & NPY_ARRAY_WRITEABLE;
     PyObject *array;
     if (d == NULL) {
         return NULL;

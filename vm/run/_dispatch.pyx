@@ -97,7 +97,7 @@ cdef extern from "_dispatch.h":
     PyObject *pb_new_result(int, npy_intp *, int) except NULL
     int pb_scalar_code(PyObject *)
     PyObject *pb_scalar_type(int)
-    object pb_new_view(PyObject *, int, int, npy_intp *, npy_intp *, char *)
+    object pb_new_view(PyObject *, int, int, npy_intp *, npy_intp *, char *, bint)
     object pb_wrap(int, int, npy_intp *, npy_intp *, char *, bint)
     object pb_own(object)
     object pb_changing_view(PyObject *)

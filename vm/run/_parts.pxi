@@ -134,6 +134,7 @@ cdef class ResultNode:
     """One node of the tree that the caller receives."""
 
     cdef int kind, output, row, offset, reg, dtype, ndim, is_float
+    cdef bint is_read_only
     cdef int *shape
     cdef int *strides
     cdef object value
@@ -152,6 +153,7 @@ cdef class ResultNode:
         if kind == "view":
             self.ndim = len(spec["shape"])
             self.shape, self.strides = int_array(spec["shape"]), int_array(spec["strides"])
+            self.is_read_only = bool(spec.get("read_only"))
             if self.ndim > STACK_AXES or len(spec["strides"]) != self.ndim:
                 raise ValueError("a result view has wrong axes")
         elif kind == "scalar":
@@ -188,7 +190,7 @@ cdef class ResultNode:
                 dims[i] = r[self.shape[i]].i
                 steps[i] = r[self.strides[i]].i
             return pb_new_view(owner, self.dtype, self.ndim, dims, steps,
-                               pb_data(owner) + (r[self.offset].i if self.offset >= 0 else 0))
+                               pb_data(owner) + (r[self.offset].i if self.offset >= 0 else 0), self.is_read_only)
         if self.kind == RESULT_SCALAR:
             if not self.value:
                 return pb_make_scalar(self.dtype, &r[self.reg], self.is_float)
