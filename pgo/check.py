@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..vm.errors import PlanError, PrebakeError
-from .profile import FunctionProfile, Profile, merge_paths, shape_text
+from .profile import FunctionProfile, Profile, constant_symbols, merge_paths, shape_text
 
 DEFAULT_MAX_MISS = 0.01
 
@@ -163,11 +163,12 @@ def _count_misses(name: str, built: Mapping[str, Any], recorded: FunctionProfile
             report.misses.append((f"{name} ({signature.text()}): no kernel of this signature", signature.calls))
             continue
         buckets = [kernel["bucket"] for plan in plans for kernel in plan["kernels"]]
+        held = {s for s, n in constant_symbols(signature).items() if any(_holds(bucket, {s: n}) for bucket in buckets)}
         for extents, counts in signature.shapes.items():
             values = dict(zip(signature.symbols, extents, strict=True))
             if not any(_holds(bucket, values) for bucket in buckets):
                 missed += counts.calls
-                report.misses.append((f"{name} {shape_text(signature, extents)}", counts.calls))
+                report.misses.append((f"{name} {shape_text(signature, extents, held)}", counts.calls))
         if signature.other:  # their shapes are not known, so nothing can be claimed about them
             missed += signature.other
             report.misses.append((f"{name}: rare shapes that the recorder did not keep", signature.other))

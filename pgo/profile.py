@@ -12,7 +12,7 @@ import binascii
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -320,7 +320,9 @@ def compare_profiles(first: Profile, second: Profile) -> list[Difference]:
         if a.digest != b.digest:
             found.append(Difference(name, calls, 0.0, "another program (digests differ)"))
             continue
-        p, q = _shares(a), _shares(b)
+        constant = {key: constant_symbols(*(f.signatures[key] for f in (a, b) if key in f.signatures))
+                    for key in a.signatures.keys() | b.signatures.keys()}
+        p, q = _shares(a, constant), _shares(b, constant)
         overlap = sum(min(p.get(k, 0.0), q.get(k, 0.0)) for k in sorted(p.keys() | q.keys()))
         moved = sorted(p.keys() | q.keys(), key=lambda k: (-abs(p.get(k, 0.0) - q.get(k, 0.0)), k))
         changed = tuple((k[1], p.get(k, 0.0), q.get(k, 0.0)) for k in moved if p.get(k) != q.get(k))
@@ -335,12 +337,13 @@ def overlap_of(differences: Sequence[Difference]) -> float:
     return sum(w * d.overlap for w, d in zip(weights, differences, strict=True)) / total if total else 0.0
 
 
-def _shares(function: FunctionProfile) -> dict[tuple[str, str], float]:
+def _shares(function: FunctionProfile, constant: Mapping[str, Collection[str]]) -> dict[tuple[str, str], float]:
     total = function.calls or 1
-    shares = {}
+    shares: dict[tuple[str, str], float] = {}
     for key, signature in function.signatures.items():
         for extents, counts in signature.shapes.items():
-            shares[key, shape_text(signature, extents)] = counts.calls / total
+            text = shape_text(signature, extents, constant[key])
+            shares[key, text] = shares.get((key, text), 0.0) + counts.calls / total  # strides are not in the text
         if signature.other:
             shares[key, "(shapes not kept)"] = signature.other / total
     return shares
@@ -348,16 +351,40 @@ def _shares(function: FunctionProfile) -> dict[tuple[str, str], float]:
 
 # --- showing --------------------------------------------------------------------------------------------------------
 
-def shape_text(signature: SignatureProfile, extents: Sequence[int]) -> str:
-    """`x(32, 784) w(784, 10) n=3`: extents gathered by array; strides are left out."""
+def shape_text(signature: SignatureProfile, extents: Sequence[int], constant: Collection[str] = ()) -> str:
+    """`x(32, 784) w(784, 10) n=3`: extents gathered by array; strides are left out.
+
+    constant: symbols that are the same on every line. Arrays that hold no others are left out, unless nothing would stay.
+    """
     arrays: dict[str, list[str]] = {}
+    shown: set[str] = set()
     for symbol, extent in zip(signature.symbols, extents, strict=True):
         path, mark, _ = symbol.rpartition(".shape[")
         if mark:
             arrays.setdefault(path, []).append(str(extent))
         elif ".strides[" not in symbol:
-            arrays.setdefault(f"{symbol}={extent}", [])
-    return " ".join(f"{path}({', '.join(v)})" if v else path for path, v in arrays.items())
+            path = f"{symbol}={extent}"
+            arrays.setdefault(path, [])
+        if symbol not in constant:
+            shown.add(path)
+    wanted = [path for path in arrays if path in shown] or list(arrays)
+    return " ".join(f"{path}({', '.join(arrays[path])})" if arrays[path] else path for path in wanted)
+
+
+def constant_symbols(*signatures: SignatureProfile) -> dict[str, int]:
+    """Symbol -> extent, of those that are the same in every shape of some profiles of one signature."""
+    rows = [extents for signature in signatures for extents in signature.shapes]
+    return {symbol: column[0] for symbol, *column in zip(signatures[0].symbols, *rows, strict=True)
+            if column and len(set(column)) == 1}
+
+
+def _always(signature: SignatureProfile, constant: Collection[str]) -> str:
+    """The arrays and numbers that `shape_text` leaves out, as it writes them; '' for none."""
+    paths = {s: s.rpartition(".shape[")[0] or s for s in signature.symbols if ".strides[" not in s}
+    varying = {path for symbol, path in paths.items() if symbol not in constant}
+    if not varying or varying == set(paths.values()):
+        return ""
+    return shape_text(signature, next(iter(signature.shapes)), [s for s, path in paths.items() if path in varying])
 
 
 def show_profile(profile: Profile, top: int = 10) -> str:
@@ -368,11 +395,15 @@ def show_profile(profile: Profile, top: int = 10) -> str:
         lines.append(f"{name}  {function.calls:,} calls, digest {function.digest[:16]}")
         for signature in function.ordered():
             lines.append(f"  ({signature.text()})  {signature.calls:,} calls, {len(signature.shapes):,} shapes")
+            constant = constant_symbols(signature)
+            always = _always(signature, constant)
+            if always:
+                lines.append(f"    in every shape: {always}")
             ranked = sorted(signature.shapes.items(), key=lambda item: (-item[1].calls, item[0]))
             for extents, counts in ranked[:top]:
                 mean = f"{counts.mean_ns / 1e3:10.1f} us" if counts.mean_ns is not None else " " * 13
                 share = 100 * counts.calls / max(signature.calls, 1)
-                lines.append(f"    {counts.calls:>10,}  {share:5.1f}% {mean}  {shape_text(signature, extents)}")
+                lines.append(f"    {counts.calls:>10,}  {share:5.1f}% {mean}  {shape_text(signature, extents, constant)}")
             rest = len(ranked) - top
             if rest > 0:
                 lines.append(f"    {sum(c.calls for _, c in ranked[top:]):>10,}  in {rest:,} more shapes")

@@ -57,6 +57,21 @@ def test_calls_whose_shapes_are_not_known_count_as_misses(bundle):
     assert report.miss_rate == pytest.approx(40 / 360)
 
 
+def test_misses_leave_out_what_never_varies_and_always_fits(tmp_path):
+    def profile(*shapes):
+        rows = [made.array_row("x", 2), made.array_row("w", 1, 1)]
+        two = made.program("shop:two", ["x", "w"], [], ("LOAD_TENSOR", 0, 0), ("LOAD_TENSOR", 1, 1),
+                           ("BINARY_ADD_TENSOR", 2, 0, 1), ("RETURN", 2))
+        return made.profile(made.function_profile(two, dict.fromkeys(shapes, 5), rows=rows))
+
+    api.plan(profile(*((n, 64, 64) for n in (1, 2, 8))), tmp_path / "b.yaml", measure=False)
+    bundle = api.build(tmp_path / "b.yaml", tmp_path / "bundle", targets=["generic"], verify=False)
+    missing = check_bundle(bundle, profile((9_000, 64, 64), (9_001, 64, 64))).misses
+    assert [text for text, _ in missing] == ["shop:two x(9000, 64)", "shop:two x(9001, 64)"]
+    other = check_bundle(bundle, profile((1, 65, 65), (2, 65, 65))).misses
+    assert [text for text, _ in other] == ["shop:two x(1, 65) w(65)", "shop:two x(2, 65) w(65)"]
+
+
 def test_another_signature_and_a_function_that_is_not_there_miss(bundle):
     doubles = _profile({(3, 64): 7}, rows=[made.array_row("x", 2, dtype="f64")])
     assert check_bundle(bundle, doubles).miss_rate == 1.0

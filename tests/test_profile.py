@@ -150,6 +150,35 @@ def test_overlap_and_diff():
     assert overlap_of(compare_profiles(a, Profile())) == 0.0
 
 
+def _weighted(counts, width=10):
+    """A profile of x(n, 64), w(64, width) and its strides, for n -> calls."""
+    rows = [made.array_row("x", 2), made.array_row("w", 2, 1)]
+    symbols = ["x.shape[0]", "x.shape[1]", "w.shape[0]", "w.shape[1]", "w.strides[0]"]
+    return made.profile(made.function_profile(made.doubling(), {(n, 64, 64, width, 40): c for n, c in counts.items()},
+                                              rows=rows, symbols=symbols))
+
+
+def test_what_never_varies_is_shown_once():
+    lines = show_profile(_weighted({3: 5, 4: 9})).splitlines()
+    assert [line for line in lines if "w(" in line] == ["    in every shape: w(64, 10)"]
+    assert lines[-1].endswith("  x(3, 64)") and lines[-2].endswith("  x(4, 64)")
+    one = show_profile(_weighted({3: 5}))  # nothing varies: everything is said
+    assert one.endswith("  x(3, 64) w(64, 10)") and "every" not in one
+    (same,) = compare_profiles(_weighted({3: 5, 4: 9}), _weighted({3: 9, 4: 5}))
+    assert [text for text, *_ in same.changed] == ["x(3, 64)", "x(4, 64)"]
+    (wider,) = compare_profiles(_weighted({3: 5, 4: 9}), _weighted({3: 5, 4: 9}, width=11))
+    assert wider.overlap == 0.0 and {text for text, *_ in wider.changed} == {
+        f"x({n}, 64) w(64, {width})" for n in (3, 4) for width in (10, 11)}
+
+
+def test_shapes_that_differ_in_strides_alone_are_one_in_a_comparison():
+    rows = [made.array_row("x", 1)]
+    a = made.profile(made.function_profile(made.doubling(), {(3, 4): 1, (3, 8): 1, (4, 4): 2}, rows=rows,
+                                           symbols=["x.shape[0]", "x.strides[0]"]))
+    (same,) = compare_profiles(a, a)
+    assert same.overlap == 1.0 and same.changed == ()
+
+
 def test_show_names_what_matters():
     text = show_profile(made.profile(made.function_profile(
         made.doubling(), {(i, 4): 100 - i for i in range(1, 20)}, other=3, unplanned=2)), top=3)
