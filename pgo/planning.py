@@ -46,7 +46,7 @@ class NotMeasured(Exception):
     """Candidates could not be timed; the text says why, and the cost model's prior decides."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Planned:
     """What `plan` answers: the file's content, where it was written (None: nowhere), and how the choice came about."""
 
@@ -66,6 +66,12 @@ class Planned:
     def hit_rate(self) -> float:
         """Share of all recorded calls that the kernels would have served."""
         return self.selection.served_calls / self.calls if self.calls else 0.0
+
+    def __repr__(self) -> str:
+        """A line; `summary()` says more."""
+        place = f"written to {os.fspath(self.path)!r}" if self.path is not None else "not written"
+        return (f"<prebake.Planned {len(self.functions)} functions, {len(self.selection.choices)} kernels, hit rate "
+                f"{100 * self.hit_rate:.1f}%, {place}>")
 
     def __fspath__(self) -> str:
         if self.path is None:

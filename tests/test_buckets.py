@@ -241,6 +241,8 @@ def _planned(tmp_path, shapes, **more):
 def test_a_plan_is_written_with_its_neighbours_and_reads_back(tmp_path):
     planned = _planned(tmp_path, {(b, 64): 3 for b in range(1, 100)})
     assert planned.hit_rate == 1.0
+    assert repr(planned) == (f"<prebake.Planned 1 functions, {len(planned.selection.choices)} kernels, hit rate 100.0%, "
+                             f"written to '{tmp_path / 'b.yaml'}'>")
     config = read_buckets(tmp_path / "b.yaml")
     (function,) = config.functions
     assert config.load_program(function) == made.doubling().to_bytes()

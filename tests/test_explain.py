@@ -188,3 +188,22 @@ def test_warnings_point_at_the_caller(served, tmp_path):
     assert caught[0].filename == __file__
     module.NET.score(*call(4), module.PARAMS)
     bundle._refused.clear()
+
+
+def test_a_function_that_cannot_be_compiled_is_not_sent_to_build_a_bundle():
+    def lazy(x):
+        return (v for v in x)
+
+    x = np.ones(3)
+    for fallback, engine in (("python", "python"), ("error", "none")):
+        found = prebake.jit(fallback=fallback)(lazy).explain(x)
+        assert found.engine == engine and "prebake profile" not in str(found) and "- {" not in str(found)
+        assert found.instead and f"fix       {found.instead}" in str(found)
+    with prebake.engine("python"):
+        asked = prebake.jit(_fine).explain(x)
+    assert "engine 'python' was asked for" in str(asked) and "fix" not in str(asked)
+    assert "fix" in str(prebake.jit(_fine).explain(x))
+
+
+def _fine(x):
+    return x * 2

@@ -31,15 +31,16 @@ class Explanation:
 
     engine: 'prebuilt', 'jit', 'interpreter' or 'python'. reason: why it is not prebuilt ('' when it is). nearest: the
     bucket that misses by least. rules: fusions that fired, with their notes. call_outs: kernels that the plan asks the
-    library for. yaml: the bucket line that would cover the shape; str() says where to put it.
+    library for. yaml: the bucket line that would cover the shape; str() says where to put it. instead: what to write in
+    a function that cannot be compiled ('' where nobody knows): until then nothing makes its calls prebuilt.
     """
 
     def __init__(self, function: str, engine: str, reason: str, nearest: dict[str, Any] | None, rules: list[str],
                  yaml: str, kernel: str, detail: str, shape: dict[str, int],
-                 call_outs: Sequence[str] = ()) -> None:
+                 call_outs: Sequence[str] = (), instead: str | None = None) -> None:
         self.function, self.engine, self.reason, self.nearest = function, engine, reason, nearest
         self.rules, self.yaml, self.kernel, self.detail, self.shape = rules, yaml, kernel, detail, shape
-        self.call_outs = list(call_outs)
+        self.call_outs, self.instead = list(call_outs), instead
 
     def why_lines(self) -> list[str]:
         """Because of what it is not prebuilt, the nearest bucket, what would change it: a line each, without margin."""
@@ -49,7 +50,11 @@ class Explanation:
         return lines + self.fix_lines()
 
     def fix_lines(self) -> list[str]:
-        """What would make such a call prebuilt."""
+        """What would make such a call prebuilt; nothing where engine 'python' was asked for."""
+        if self.instead is not None:
+            return [f"fix       {self.instead}"] if self.instead else []
+        if self.engine == "python":
+            return []
         lines = [f"fix       {self.yaml}"] if self.yaml else []
         if self.reason in _FIXES and self.engine != "interpreter":
             lines.append(f"{'' if self.yaml else 'fix':9} {_FIXES[self.reason].format(name=self.function)}")
@@ -97,7 +102,7 @@ def explain_call(state: Any, args: tuple) -> Explanation:
         state.program()
     except UnsupportedError as error:
         served = "python" if state.fallback == "python" else "none"
-        return Explanation(function.name, served, reason, nearest, [], "", "", error.what, shape)
+        return Explanation(function.name, served, reason, nearest, [], "", "", error.what, shape, instead=error.hint)
     if engine == _dispatch.ENGINE_CODES["interpreter"]:
         return Explanation(function.name, "interpreter", reason, nearest, [], yaml, "",
                            "engine 'interpreter' was asked for", shape)
