@@ -69,7 +69,7 @@ def find_source(function: SourceFunction, roots: Iterable[str | os.PathLike[str]
     """The absolute file of a module, without importing it or its packages; its base name must be the recorded one.
 
     The folders `roots` come first: a project's own sources win over a copy that is installed here. Then where Python
-    looks (sys.path, editable installs), then the working folder.
+    looks (sys.path, editable installs), then the project of the working folder.
     """
     if function.module == "__main__":  # a script whose name is no module's
         places = (os.path.join(os.path.abspath(root), function.file) for root in (*roots, os.getcwd()))
@@ -94,7 +94,7 @@ def _top_specs(top: str, roots: Sequence[str]) -> Iterator[ModuleSpec | None]:
     yield from (PathFinder.find_spec(top, [root]) for root in dict.fromkeys(roots))
     with contextlib.suppress(ImportError, ValueError, AttributeError):
         yield importlib.util.find_spec(top)
-    yield PathFinder.find_spec(top, [os.getcwd()])
+    yield from (PathFinder.find_spec(top, [str(root)]) for root in project_roots(os.getcwd()))
 
 
 def project_roots(folder: str | os.PathLike[str]) -> tuple[Path, ...]:

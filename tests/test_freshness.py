@@ -86,6 +86,14 @@ def test_a_bucket_behind_a_wider_one_is_warned_about(tmp_path: Path) -> None:
         build(path, tmp_path / "bundle", pure=True)
 
 
+def test_the_project_of_the_working_folder_is_looked_at_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = project(tmp_path / "elsewhere", tmp_path / "project" / "src", "fresh_cwd")
+    (tmp_path / "project" / "src" / "fresh_cwd.py").write_text(CHANGED)
+    monkeypatch.chdir(tmp_path / "project")
+    with pytest.raises(ConfigError, match=r"fresh_cwd:half in /.*/project/src/fresh_cwd\.py"):
+        build(path, tmp_path / "elsewhere" / "bundle", pure=True)
+
+
 def test_a_script_is_found_by_its_file(tmp_path: Path) -> None:
     (tmp_path / "my-script.py").write_text(TEXT)
     module = load_module(tmp_path, "fresh_script", TEXT)

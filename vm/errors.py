@@ -66,10 +66,9 @@ class BundleError(PrebakeError):
                  reason: str = "NO_BUNDLE") -> None:
         self.bundle, self.field, self.built, self.here, self.effect, self.fix = bundle, field, built, here, effect, fix
         self.reason = reason
-        super().__init__(
-            f"kernel bundle '{bundle}' was not loaded\n"
-            f"  field     {field}\n  built for {built}\n  this host {here}\n  effect    {effect}\n  fix       {fix}"
-        )
+        was = f"  built for {built}\n" if built != "" else ""
+        super().__init__(f"kernel bundle '{bundle}' was not loaded\n  field     {field}\n{was}"
+                         f"  this host {here}\n  effect    {effect}\n  fix       {fix}")
 
 
 class VerifyError(PrebakeError):
