@@ -294,10 +294,24 @@ class BucketsFile:
         try:
             return path.read_bytes()
         except OSError as error:
+            close = difflib.get_close_matches(function.qualname, self._recorded_names(), n=1, cutoff=0.7)
+            if close and close[0] != function.qualname:
+                raise ConfigError(f"nothing was recorded of '{function.qualname}'", file=str(self.path), line=function.line,
+                                  key=f"functions.{function.qualname}", hint=f"did you mean '{close[0]}'?") from error
             raise ConfigError(
                 f"{path.name} is not in {path.parent.name}/ beside the file ({error.strerror})", file=str(self.path),
                 line=function.line, key=f"functions.{function.qualname}",
                 hint=f"run `prebake plan PROFILE -o {self.path.name}`, and commit {path.parent.name}/ too") from error
+
+    def _recorded_names(self) -> list[str]:
+        """Qualified names of the functions that lie beside the file."""
+        found = []
+        for path in sorted(self.programs_folder.glob("*.signatures.json")):
+            try:
+                found.append(str(json.loads(path.read_bytes())["function"]))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # damaged: named when it is its turn
+        return found
 
 
 def programs_folder(yaml_path: str | os.PathLike[str]) -> Path:

@@ -369,6 +369,16 @@ def test_a_symbol_that_was_never_recorded_is_refused_with_its_place(tmp_path):
             assert caught.value.key == "functions.shop:double.symbols.b" and "x.shape[" in caught.value.hint
 
 
+def test_a_misspelt_function_gets_a_suggestion(tmp_path):
+    _planned(tmp_path, {(3, 4): 6})
+    path = tmp_path / "b.yaml"
+    path.write_text(path.read_text().replace("shop:double", "shop:doubel"))
+    config = read_buckets(path)
+    for load in (config.load_program, config.load_recordings):
+        with pytest.raises(ConfigError, match=r"nothing was recorded of 'shop:doubel'(.|\n)*did you mean 'shop:double'\?"):
+            load(config.functions[0])
+
+
 def test_a_bucket_cannot_limit_what_its_signature_lacks(tmp_path):
     rows = [[made.array_row("x", n)] for n in (1, 2)]
     one, two = (made.function_profile(made.doubling(), {shape: calls}, rows=r)

@@ -395,8 +395,8 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
 
 def no_bundle_at(path: str) -> BundleError:
     """The error for a path at which no bundle can be."""
-    return BundleError(path, field="path", built="",
-                       here="holds no folder there" if os.path.lexists(path) else "has no such folder", effect="nothing was loaded",
+    here = "holds no folder there" if os.path.lexists(path) else "has no such folder"
+    return BundleError(path, field="path", built="", here=here, effect="nothing was loaded",
                        fix=f"prebake build BUCKETS.yaml -o {path}, or the right path")
 
 
