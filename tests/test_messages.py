@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import traceback
 
 import numpy as np
@@ -90,3 +91,57 @@ def test_dumps_are_for_reading(monkeypatch, capsys):
     text = capsys.readouterr().err
     assert "product f64 batch []" in text and "Expr" not in text and "Nest(" not in text and "object at" not in text
     assert max(map(len, text.splitlines())) < 200
+
+
+def put(a, i, v):
+    a[0] = 1
+    a[i] = v
+    return a
+
+
+def put_sum(a, i, v):
+    a[0] = 1
+    a[1] = v.sum()
+    return a[i]
+
+
+def picked_at(a, rows):
+    a[0] = 1
+    total = 0
+    for r in rows:
+        total += a[int(r)]
+    return total
+
+
+def masked(a, mask, v):
+    a[0] = 1
+    a[mask] = v
+    return a
+
+
+def rooted(a, v):
+    a[0] = 1
+    return math.sqrt(v)
+
+
+@pytest.mark.parametrize(("function", "args", "texts"), [
+    (put, (np.zeros(3, np.int64), 1, float("nan")), ["cannot convert float NaN to integer"]),
+    (put, (np.zeros(3, np.int32), 1, 1e30), ["number out of bounds for int32"]),
+    (put, (np.zeros(3, np.uint8), 1, 300), ["integer out of bounds for uint8", "integer 300 out of bounds for uint8"]),
+    (put_sum, (np.zeros(3, np.int64), 1, np.array([1.0, np.nan])), ["cannot convert float NaN to integer"]),
+    (picked_at, (np.arange(3.0), np.array([0, 7])), ["out of bounds for an axis with size 3"]),
+    (masked, (np.zeros(4), np.array([True, True, False, True]), np.ones(2)), ["boolean array indexing assignment"]),
+    (rooted, (np.zeros(3), -1.0), ["math domain error"]),
+], ids=lambda value: getattr(value, "__name__", ""))
+def test_errors_after_a_write_say_what_is_wrong(function, args, texts):
+    """The interpreter cannot run the call again for NumPy's own text: the plan has to tell it."""
+    kinds = []
+    for serve in (function, prebake.jit(function)):
+        own = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+        with pytest.raises(Exception) as caught:
+            serve(*own)
+        kinds.append(type(caught.value))
+        assert own[0][0] == 1
+    assert kinds[0] is kinds[1]
+    assert any(text in str(caught.value) for text in texts), str(caught.value)
+    assert serve.stats()["jit"] == 1 or "300" in str(caught.value)

@@ -355,3 +355,4 @@ class Code:
     body: tuple[Instr, ...]
     symbols: dict[str, Reg] = fresh(factory=dict)  # symbol name ("x.shape[0]") -> register
     calls: tuple[CallSite, ...] = ()
+    trap_texts: tuple[tuple[str, int, str], ...] = ()  # (code, position, text of the error) where the code does not tell it

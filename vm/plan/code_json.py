@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ...templates.tapecode import TRAPS
 from .code import Call, CallOperand, CallOutcome, CallSite, Code, ContractCode, For, If, NestCode, ResultSpec, While
 from .encoded import encode_value
 
@@ -39,7 +40,9 @@ def dispatch_spec(code: Code) -> dict[str, Any]:
     for site in code.calls:
         used.update(_call_registers(site))
     used.discard(-1)
-    calls = {"calls": [call_spec(site) for site in code.calls]} if code.calls else {}
+    more: dict[str, Any] = {"calls": [call_spec(site) for site in code.calls]} if code.calls else {}
+    if code.trap_texts:
+        more["trap_texts"] = [[TRAPS[kind], position, text] for kind, position, text in code.trap_texts]
     return {
         "name": code.name,
         "n_regs": len(code.types),
@@ -54,7 +57,7 @@ def dispatch_spec(code: Code) -> dict[str, Any]:
         "symbols": dict(code.symbols),
         "guards": list(code.guards),
         "steps": count_steps(code.body),
-        **calls,
+        **more,
     }
 
 

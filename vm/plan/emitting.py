@@ -82,9 +82,9 @@ class Emitting(State):
         """Append a step to the region being built."""
         self.steps.append(step)
 
-    def trap(self, code: str, cond: Any) -> None:
-        """Stop the program at run time when cond holds."""
-        self.emit(TrapStep(code, cond, self.pc))
+    def trap(self, code: str, cond: Any, text: str = "") -> None:
+        """Stop the program at run time when cond holds. text: of the error, where the code alone does not tell it."""
+        self.emit(TrapStep(code, cond, self.pc, text))
 
     def scalar_body(self) -> ScalarBody:
         """A builder of scalar steps in the current region."""

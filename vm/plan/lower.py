@@ -111,6 +111,7 @@ class _Lowering:
         self.late: list[tuple[Operand, Reg]] = []  # result values that are known only when the body ends
         self.packs: dict[Pack, int] = {}
         self.calls: list[CallSite] = []
+        self.trap_texts: dict[tuple[str, int, str], None] = {}
         self.refs: dict[tuple[Buffer, Expr, tuple[Expr, ...]], Ref] = {}
 
     def run(self) -> Code:
@@ -128,7 +129,8 @@ class _Lowering:
         leaves = tuple(LeafRegs(row, leaf.ptr, tuple(leaf.extents), tuple(leaf.strides), leaf.scalar)
                        for row, leaf in sorted(self.leaves.items()))
         return Code(plan.name, regs.types, regs.consts, leaves, tuple(regs.entry.code), tuple(regs.guards), arena,
-                    tuple(self.outputs), result, tuple(self.packs), body, self.symbols, tuple(self.calls))
+                    tuple(self.outputs), result, tuple(self.packs), body, self.symbols, tuple(self.calls),
+                    tuple(self.trap_texts))
 
     # --- leaves -----------------------------------------------------------------------------------------------------
 
@@ -435,6 +437,8 @@ class _Lowering:
 
     def _trap(self, step: TrapStep) -> None:
         cond = -1 if step.cond is None else self._operand(step.cond)
+        if step.text:
+            self.trap_texts.setdefault((step.code, step.position, step.text))
         self.regs.emit(Trap(step.code, cond, step.position))
 
     def _alloc(self, step: AllocStep) -> None:

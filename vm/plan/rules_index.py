@@ -170,7 +170,8 @@ def position_in(t: Typer, i: Expr, extent: Expr) -> Expr:
         if ok is False:
             raise PlanRefused("index out of bounds", kind="index-error")
         if ok is None:
-            t.trap("INDEX", compare("lt", high, low))
+            text = f"index out of bounds for an axis with size {extent!r}"
+            t.trap("INDEX", compare("lt", high, low), text if extent.is_entry and len(text) < 80 else "")
     return i
 
 
@@ -380,19 +381,20 @@ def check_number(t: Typer, value: Value, dtype: str) -> None:
     if dtype[0] == "u" and not value.python:
         return  # NumPy's own numbers wrap there
     info = np.iinfo(NUMPY_DTYPES[dtype])
+    fault = f"{'Python integer' if value.python == 'int' else 'number'} out of bounds for {info.dtype}"
     body = t.scalar_body()
     slot = t.scalar_slot(body, value)
     if value.dtype[0] != "f":
         slot = body.cast(slot, "i64")
         outside = body.op("or", "bool", body.op("lt", "i64", slot, body.const(int(info.min), "i64")),
                           body.op("gt", "i64", slot, body.const(int(info.max), "i64")))
-        t.trap("OVERFLOW", outside)
+        t.trap("OVERFLOW", outside, fault)
         return
     slot = body.op("trunc", "f64", body.cast(slot, "f64"))
-    t.trap("VALUE", body.op("isnan", "f64", slot))
+    t.trap("VALUE", body.op("isnan", "f64", slot), "cannot convert float NaN to integer")
     outside = body.op("or", "bool", body.op("lt", "f64", slot, body.const(float(info.min), "f64")),
                       body.op("ge", "f64", slot, body.const(float(info.max) + (1 if info.bits < 64 else 0), "f64")))
-    t.trap("OVERFLOW", outside)
+    t.trap("OVERFLOW", outside, fault)
 
 
 def fit(t: Typer, value: Arr, shape_out: tuple[Expr, ...]) -> Arr:

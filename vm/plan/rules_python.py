@@ -368,7 +368,7 @@ def _math(name: str, op: str, domain: str = "") -> None:
             if isinstance(bad, Literal) and bad.value:
                 raise PlanRefused("math domain error", kind="python-error")
             if not isinstance(bad, Literal):
-                t.trap("VALUE", bad)
+                t.trap("VALUE", bad, "math domain error")
         return Num(body.op(op, "f64", slot), "f64", "float")  # type: ignore[arg-type]
     rule(f"math.{name}")(rule_math)
 

@@ -190,7 +190,7 @@ def require_elements(t: Typer, arr: Arr, axes: tuple[int, ...]) -> None:
     for i in axes:
         extent = t.facts.norm(arr.shape[i])
         if not extent.is_entry and t.facts.is_less_equal(1, extent) is None:
-            t.trap("VALUE", compare("lt", extent, 1))
+            t.trap("VALUE", compare("lt", extent, 1), "zero-size array to reduction operation which has no identity")
         elif not t.facts.ask_less_equal(1, extent):
             raise PlanRefused("an extremum of no elements", kind="value-error")
 

@@ -170,7 +170,8 @@ def masked_elements(t: Typer, base: Arr, mask: Arr, value: Arr) -> None:
     count = set_count(t, mask)
     n = t.facts.norm(value.shape[0])
     one = compare("eq", n, 1)
-    t.trap("VALUE", (const(1) - one) * (const(1) - compare("eq", n, count)))
+    t.trap("VALUE", (const(1) - one) * (const(1) - compare("eq", n, count)),
+           "boolean array indexing assignment: not one value for each element where the mask is true")
     v = value.view
     spread = View(v.buffer, v.dtype, (count, *v.shape[1:]), (v.strides[0] * (const(1) - one), *v.strides[1:]), v.offset)
     scatter(t, base, dict(enumerate(nonzero_indices(t, mask))), Arr(spread))

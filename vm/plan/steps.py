@@ -313,6 +313,7 @@ class TrapStep:
     code: str  # 'INDEX', 'ZERO_DIVISION', 'OVERFLOW', 'VALUE', 'INTERPRET', 'RAISE' (what the program raises there)
     cond: Operand | None
     position: int = 0
+    text: str = ""  # of the error; '': what the dispatcher says for the code
 
 
 @record

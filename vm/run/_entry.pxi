@@ -649,8 +649,13 @@ cdef class Entry:
                 status[0] = MISS_INTERPRET
                 return None
             status[0] = TRAPPED
-            return (frame.trap_code, frame.trap_pos, None if s.error == NULL else <object>s.error)
+            return (frame.trap_code, frame.trap_pos, None if s.error == NULL else <object>s.error,
+                    self.trap_text(frame.trap_code, frame.trap_pos))
         return self.result.build(s)
+
+    cdef object trap_text(self, int code, int position):
+        # what this plan says of a trap, '' where the code tells it
+        return " or ".join([text for kind, at, text in self.spec.get("trap_texts", ()) if (kind, at) == (code, position)])
 
     # --- looking at one
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 import weakref
@@ -31,7 +32,7 @@ MAX_REFUSALS = 8   # refused shapes of one kind of arguments after which the kin
 _TRAPS: dict[int, tuple[type[Exception], str]] = {
     1: (IndexError, "index out of bounds"),
     2: (ZeroDivisionError, "division by zero"),
-    3: (OverflowError, "result too large"),
+    3: (OverflowError, "number out of bounds for its dtype"),
     4: (ValueError, "shapes do not fit"),
     5: (MemoryError, "no memory for a result"),
 }
@@ -488,13 +489,13 @@ class FunctionState:
             warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}")
         self.function._count(_dispatch.ENGINE_CODES["python"])
 
-    def trapped(self, trap: tuple[int, int, BaseException | None], args: tuple, writes: bool) -> object:
+    def trapped(self, trap: tuple[int, int, BaseException | None, str], args: tuple, writes: bool) -> object:
         """Raise what the compiled code stopped with, pointing at the user's line.
 
         What a call-out raised is raised as it is. Otherwise, where no argument was written, the interpreter runs the
         call again: its exception is NumPy's own, word for word.
         """
-        code, position, raised = trap
+        code, position, raised, said = trap
         try:
             program = self.program()
         except PrebakeError:
@@ -510,7 +511,9 @@ class FunctionState:
 
             return run_program(program, args, self.function.read_capture)
         kind, text = _TRAPS.get(code, (InternalError, f"trap {code} of compiled code"))
-        error = kind(text)
+        extents = dict(_shape_of_args(self.function, args))
+        said = re.sub(r"\w+\.shape\[\d+\]", lambda found: str(extents.get(found[0], found[0])), said)
+        error = kind(said or text)
         if code == RAISE and program is not None:
             from .source_errors import raised_there
 
