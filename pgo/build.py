@@ -37,20 +37,22 @@ from . import object_cache, toolchain
 from .codegen import PRODUCT_BODY, Module
 from .freshness import digests_in, find_source, project_roots, source_state
 from .kernels import BuiltFunction, plan_kernels
-from .schema import file_stem, read_buckets
+from .schema import FunctionBuckets, file_stem, read_buckets
 
 MODULE = "kernels"  # the Cython module's name
 
 
 def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, targets: Sequence[str] | None = None,
           allow_stale: bool = False, jobs: int | None = None, progress: bool = False, verify: bool = True,
-          pure: bool = False, roots: Iterable[str | os.PathLike[str]] = (), package: str | None = None) -> Path:
+          pure: bool = False, roots: Iterable[str | os.PathLike[str]] = (), package: str | None = None,
+          quiet: bool = False) -> Path:
     """Build the bundle of a `buckets.yaml` into the folder `output` (replaced in one step) and return that folder.
 
     targets: CPU levels, all that the compiler knows for this machine when left out. jobs: compilers at the same time
     (default: PREBAKE_BUILD_JOBS, else the number of CPUs). pure: programs and plans, no kernels; needs no compiler.
     roots: folders in which sources are looked for first. verify: compare each kernel with the interpreter.
-    package: only the functions of this top-level package or module.
+    package: only the functions of this top-level package or module. quiet: no warnings about sources that are not
+    here and buckets that are never reached.
     Raises ConfigError (files, tools, stale sources without allow_stale), PlanError (a bucket that cannot be served),
     InternalError (generated code that does not compile or computes something else).
     """
@@ -89,13 +91,16 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
     for built in functions:
         for note in built.notes:
             log(note)
-    for function in chosen:
-        for bucket, earlier in function.unreachable():
-            warn(f"{config.path}:{bucket.line}: bucket {bucket.text()} of {function.qualname} is never reached: that of line "
-                 f"{earlier.line}, {earlier.text()}, takes all of its calls; put the narrow one first, or remove it")
-    for line in unchecked:
+    for line in () if quiet else (*_hidden_buckets(config.path, chosen), *unchecked):
         warn(line)
     return Path(output)
+
+
+def _hidden_buckets(path: Path, functions: Iterable[FunctionBuckets]) -> list[str]:
+    """One line for each bucket that no call reaches."""
+    return [f"{path}:{bucket.line}: bucket {bucket.text()} of {function.qualname} is never reached: that of line "
+            f"{earlier.line}, {earlier.text()}, takes all of its calls; put the narrow one first, or remove it"
+            for function in functions for bucket, earlier in function.unreachable()]
 
 
 def top_level(qualname: str) -> str:

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 
 from ..vm.errors import PrebakeError
@@ -270,7 +271,11 @@ def run_build(given: argparse.Namespace) -> int:
 
     options = {"targets": given.targets, "jobs": given.jobs, "allow_stale": given.allow_stale or None,
                "progress": not given.quiet}
-    build(given.buckets, given.output, **{name: value for name, value in options.items() if value is not None})
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        build(given.buckets, given.output, **{name: value for name, value in options.items() if value is not None})
+    for warning in found:
+        print(f"prebake: {warning.message}", file=sys.stderr)
     print(f"wrote {given.output}")
     return FINE
 

@@ -97,7 +97,7 @@ def measure_candidates(functions: Sequence[FunctionPlan], groups: Sequence[Group
             from .build import build
 
             bundle = build(config.path, folder / "bundle", targets=[runnable_levels()[0].name], allow_stale=True,
-                           verify=False)
+                           verify=False, quiet=True)
         except (ConfigError, PlanError, InternalError) as error:
             raise NotMeasured(str(error).splitlines()[0]) from error
         built = {f.qualname: plan_kernels(config, f) for f in config.functions}

@@ -20,7 +20,7 @@ function, with STEM = `file_stem(qualname)`:
     STEM.msbc              the program
     STEM.signatures.json   {"version": 1, "function": qualname, "digest": the program's digest,
                             "options": decorated options that change code, "shapes": {parameter: "b d"},
-                            "planned": [buckets as planning wrote them: others are hand edits], "dropped": [...],
+                            "planned": [buckets that planning wrote, by symbol: others are hand edits], "dropped": [...],
                             "signatures": [{"rows": [...], "symbols": [...], "sample": {symbol: extent or stride},
                                             "shapes": [[extents..., calls], ...]}, ...]}
 
@@ -141,7 +141,8 @@ class RecordedSignature:
 class Recordings:
     """`STEM.signatures.json`: what a profile said of one function, beside its buckets.
 
-    planned: the texts of the buckets that planning wrote; dropped: those that were removed by hand.
+    planned: the buckets that planning wrote, `0 {x.shape[0]: [1, 32]}` by signature and symbols; dropped: those that were
+    removed by hand.
     """
 
     function: str

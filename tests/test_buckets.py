@@ -304,6 +304,16 @@ def test_renaming_symbols_edits_and_removes_no_bucket(tmp_path):
     assert "removed by hand: {batch: " in third.summary() and "x.shape" not in third.summary()
 
 
+def test_short_names_in_what_lies_beside_the_file_are_read_too(tmp_path):
+    shapes = {(b, 64): 3 for b in range(1, 100)}
+    before = _planned(tmp_path, shapes)
+    (side,) = (tmp_path / "b.msbc").glob("*.json")
+    text = side.read_text()
+    assert '"0 {x.shape[0]: [1, 128], x.shape[1]: 64}"' in text
+    side.write_text(text.replace("x.shape[0]: ", "b: ").replace("x.shape[1]: ", "d: "))
+    assert _planned(tmp_path, shapes).text == before.text
+
+
 def test_a_removed_bucket_of_a_signature_whose_number_changes_stays_removed(tmp_path):
     def both(*calls):
         one, two = (made.function_profile(made.doubling(), {shape: n}, rows=[made.array_row("x", len(shape))])

@@ -65,7 +65,7 @@ def test_misses_leave_out_what_never_varies_and_always_fits(tmp_path):
         return made.profile(made.function_profile(two, dict.fromkeys(shapes, 5), rows=rows))
 
     api.plan(profile(*((n, 64, 64) for n in (1, 2, 8))), tmp_path / "b.yaml", measure=False)
-    bundle = api.build(tmp_path / "b.yaml", tmp_path / "bundle", targets=["generic"], verify=False)
+    bundle = api.build(tmp_path / "b.yaml", tmp_path / "bundle", targets=["generic"], verify=False, quiet=True)
     missing = check_bundle(bundle, profile((9_000, 64, 64), (9_001, 64, 64))).misses
     assert [text for text, _ in missing] == ["shop:two x(9000, 64)", "shop:two x(9001, 64)"]
     other = check_bundle(bundle, profile((1, 65, 65), (2, 65, 65))).misses

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 
 import profile_helpers as made
 import pytest
@@ -198,7 +199,9 @@ def test_recording_a_command_planning_building_and_checking_it(tmp_path, monkeyp
     (tmp_path / "recorded_service.py").write_text(SERVICE)
     command = [sys.executable, "recorded_service.py"]
     assert main(["profile", "-o", "p.json", "--", *command]) == FINE
-    assert main(["plan", "p.json", "-o", "b.yaml", "--report", "r.html"]) == FINE
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # what planning builds to time it is nobody's file
+        assert main(["plan", "p.json", "-o", "b.yaml", "--report", "r.html"]) == FINE
     out = capfd.readouterr().out
     assert "measured here" in out and "predicted hit rate 100.0%" in out
     assert "gain: {" in (tmp_path / "b.yaml").read_text()
@@ -219,6 +222,11 @@ def test_recording_a_command_planning_building_and_checking_it(tmp_path, monkeyp
     assert main(["plan", "p.json", "-o", "b.yaml"]) == FINDING
     assert main(["build", "b.yaml", "-o", "again", "-q"]) == FINDING
     assert main(["build", "b.yaml", "-o", "again", "-q", "--allow-stale"]) == FINE
+    (tmp_path / "recorded_service.py").unlink()
+    capfd.readouterr()
+    assert main(["build", "b.yaml", "-o", "again", "-q"]) == FINE
+    error = capfd.readouterr().err
+    assert error.startswith("prebake: source of recorded_service:twice ") and error.count("\n") == 1
 
 
 def test_explain_a_call(tmp_path, monkeypatch, capsys):
