@@ -145,3 +145,36 @@ def test_errors_after_a_write_say_what_is_wrong(function, args, texts):
     assert kinds[0] is kinds[1]
     assert any(text in str(caught.value) for text in texts), str(caught.value)
     assert serve.stats()["jit"] == 1 or "300" in str(caught.value)
+
+
+def innermost(z, i):
+    return z[i]
+
+
+def middle(z, i):
+    w = z + 1
+    return innermost(w, i) * 2
+
+
+def outermost(x, i):
+    y = middle(x, 0)
+    return y + middle(x, i)
+
+
+def outermost_written(x, i):
+    x[0] = 1.0
+    for j in np.arange(i + 1):
+        y = middle(x, j)
+    return y
+
+
+@pytest.mark.parametrize("engine", ["auto", "interpreter", "python"])
+@pytest.mark.parametrize("function", [outermost, outermost_written])
+def test_tracebacks_show_the_calls_of_inlined_functions(function, engine):
+    with prebake.engine(engine), pytest.raises(IndexError) as caught:
+        prebake.jit(function)(np.ones(3), 9)
+    frames = [(frame.name, frame.line) for frame in traceback.extract_tb(caught.value.__traceback__)
+              if frame.filename == __file__][1:]
+    call = "return y + middle(x, i)" if function is outermost else "y = middle(x, j)"
+    assert frames == [(function.__name__, call), ("middle", "return innermost(w, i) * 2"), ("innermost", "return z[i]")]
+    assert not getattr(caught.value, "__notes__", ())

@@ -271,7 +271,7 @@ def run_program(program: Program, args: Sequence[object], read_capture: Callable
     read_capture: capture index -> object; without it, globals are read from loaded modules (`module_captures`).
     max_steps, max_bytes: StepLimitError and MemoryLimitError past these (see `limits.Guard`).
     hook(program, index, registers): called before every instruction; it may change the registers.
-    Exceptions are Python's and NumPy's own, with a traceback entry and a note that name the user's source line.
+    Exceptions are Python's and NumPy's own, with traceback entries for the user's lines.
     NumPy's floating-point warnings are silent.
     """
     frame = Frame(program, fill_defaults(program, args), read_capture or module_captures(program))

@@ -1,9 +1,10 @@
-"""Errors that point at the user's source: a traceback entry for the line, and a note with its text."""
+"""Errors that point at the user's source: traceback entries for the line and for the calls that led there."""
 
 from __future__ import annotations
 
 import builtins
 import keyword
+import linecache
 import os
 import re
 import sys
@@ -11,28 +12,35 @@ from types import ModuleType, TracebackType
 
 from ...templates.registry import BY_ID
 from ..errors import InternalError
-from ..lang.bytecode import Program, SourceFunction
+from ..lang.bytecode import Position, Program, SourceFunction
 from ..lang.opcodes import Op
 
 
 def point_at_source(error: Exception, program: Program, index: int) -> Exception:
-    """The same exception; its traceback passes through the user's line, a note names it.
+    """The same exception; its traceback passes through the user's line, and the calls of inlined functions above it.
 
-    The entry for the user's line stands below the interpreter's frames that raised, so that post-mortem debuggers and
-    editors open the user's file where it is known.
+    The entries for the user's lines stand below the interpreter's frames that raised, so that post-mortem debuggers and
+    editors open the user's file where it is known. Where it is not, a note tells the line.
     """
     place = source_line(program, index)
     if place is None:
         return error
+    inner = error.__traceback__
+    while inner is not None and inner.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
+        inner = inner.tb_next
+    callers = program.__dict__.get("callers")
+    for position in (program.positions[index], *(callers[index] if callers is not None else ())):
+        found = _line_at(program, position)
+        if found is None:
+            continue
+        function, line, text = found
+        entry = _entry(position, file_of(function), text, function.qualname.rpartition(".")[2])
+        if entry is not None:
+            inner = TracebackType(inner, entry.tb_frame, entry.tb_lasti, line)
+    error.__traceback__ = inner
     function, line, text = place
-    name = function.qualname.rpartition(".")[2]
-    error.add_note(f"  in {function.qualname}, {function.file}:{line}" + (f"\n    {text.strip()}" if text else ""))
-    entry = _entry(program, index, file_of(function), text, name)
-    if entry is not None:
-        inner = error.__traceback__
-        while inner is not None and inner.tb_frame.f_globals.get("__name__", "").startswith(_OURS):
-            inner = inner.tb_next
-        error.__traceback__ = TracebackType(inner, entry.tb_frame, entry.tb_lasti, line)
+    if linecache.getline(file_of(function), line).strip() != text.strip() or not text:
+        error.add_note(f"  in {function.qualname}, {function.file}:{line}" + (f"\n    {text.strip()}" if text else ""))
     return error
 
 
@@ -43,7 +51,10 @@ def source_line(program: Program, index: int) -> tuple[SourceFunction, int, str]
     """(function, 1-based line, its text or '') of an instruction; None where the program does not say."""
     if not 0 <= index < len(program.positions):
         return None
-    position = program.positions[index]
+    return _line_at(program, program.positions[index])
+
+
+def _line_at(program: Program, position: Position) -> tuple[SourceFunction, int, str] | None:
     if not 0 <= position.function < len(program.functions):
         return None
     function = program.functions[position.function]
@@ -100,11 +111,10 @@ def unbound_local(program: Program, index: int) -> UnboundLocalError:
     return UnboundLocalError(f"cannot access local variable{name} where it is not associated with a value")
 
 
-def _entry(program: Program, index: int, path: str, text: str, name: str) -> TracebackType | None:
-    """A traceback entry for the position of an instruction, with columns, so that carets are right too."""
+def _entry(position: Position, path: str, text: str, name: str) -> TracebackType | None:
+    """A traceback entry for a position in the source, with columns, so that carets are right too."""
     import ast
 
-    position = program.positions[index]
     tree = ast.parse("raise _Marker")
     for node in ast.walk(tree):
         if isinstance(node, (ast.expr, ast.stmt)):

@@ -211,6 +211,8 @@ class Emitter:
             self.refuse("too-large", node)
         code = []
         positions = []
+        callers: list[tuple[Position, ...]] = []
+        chains: dict[Frame, tuple[Position, ...]] = {}
         places: dict[int, Position] = {}
         kernels: set[int] = set()
         for op, args, at, frame, dtype, symbol in self.code:
@@ -223,13 +225,17 @@ class Emitter:
             if position is None:
                 position = places[id(at)] = Position(*frame.place(at))
             positions.append(position)
+            chain = chains.get(frame)
+            callers.append(call_chain(frame, chains) if chain is None else chain)
         functions = tuple(
             SourceFunction(s.module, s.qualname, s.digest, s.file, s.first_line, s.lines) for s in self.sources)
-        return Program(name=name, params=params, n_regs=self.n_regs, symbols=tuple(self.symbols),
+        made = Program(name=name, params=params, n_regs=self.n_regs, symbols=tuple(self.symbols),
                        constants=tuple(self.constants), captures=tuple(self.captures),
                        kernels=tuple(sorted(kernels)), code=tuple(code), positions=tuple(positions),
                        functions=functions, bindings=tuple([Binding(*key, meaning_of(self.bindings[key]))
                                                             for key in sorted(self.bindings)]))
+        made.__dict__["callers"] = callers  # for tracebacks: no part of the program, files do not hold it
+        return made
 
     def note_binding(self, scope: str, module: str, path: str, value: Any) -> None:
         """Record what a name stands for, where it could stand for something else another time."""
@@ -241,6 +247,19 @@ class Emitter:
     def refuse(self, kind: str, node: ast.AST, what: str = "", hint: str = "") -> NoReturn:
         """Raise UnsupportedError for a node of the present frame."""
         raise refusal(kind, node, self.frame, what, hint)
+
+
+def call_chain(frame: Frame, known: dict[Frame, tuple[Position, ...]]) -> tuple[Position, ...]:
+    """Where a frame's function is called, the innermost call first; () for the program's own."""
+    found = known.get(frame)
+    if found is None:
+        if frame.call is None:
+            found = ()
+        else:
+            caller, node = frame.call
+            found = (Position(*caller.place(node)), *call_chain(caller, known))
+        known[frame] = found
+    return found
 
 
 _PACKAGE = __name__.partition(".")[0]

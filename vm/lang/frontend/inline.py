@@ -41,6 +41,7 @@ class Inlining(Calls):
         """The register of the result of a Python function, compiled in place of the call."""
         caller = self.frame
         frame = self._frame_of(node, target, owner)
+        frame.call = (caller, node)
         if class_register is not None:
             frame.class_register = lambda: self._in_frame(caller, class_register)
         if len(self.code) > MAX_WORD:

@@ -61,6 +61,7 @@ class Frame:
     """One function being compiled: the program's own, or one that is inlined into it."""
 
     __slots__ = (
+        "call",
         "class_register",
         "entry",
         "fn",
@@ -97,6 +98,7 @@ class Frame:
         self.returns: ReturnBlock | None = None
         self.entry = 0
         self.self_name = ""
+        self.call: tuple[Frame, ast.AST] | None = None  # where it is inlined: the calling frame and its node
         self.class_register: Callable[[], int] | None = None  # of a class method: how to read its class at run time
 
     def place(self, node: ast.AST) -> tuple[int, int, int, int]:
