@@ -19,6 +19,7 @@ import numpy as np
 from ..vm.errors import ConfigError
 from ..vm.lang.bytecode import Program
 from ..vm.plan.signature import DTYPE_NAMES
+from .freshness import project_roots
 from .schema import suggest
 
 NUMPY_DTYPE_NAMES = sorted({dtype.name for dtype in DTYPE_NAMES} | {"complex64", "complex128"})
@@ -121,6 +122,7 @@ def _object_at(what: str) -> Any:
 def _import_module(name: str) -> Any:
     if os.getcwd() not in sys.path:  # as `python -m` does
         sys.path.insert(0, os.getcwd())
+    sys.path += [str(root) for root in project_roots(os.getcwd()) if root.is_dir() and str(root) not in sys.path]
     return _imported(lambda: importlib.import_module(name), f"module '{name}'",
                      "run it where Python finds the module, or give FILE.py:FUNCTION")
 

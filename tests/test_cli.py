@@ -135,6 +135,10 @@ def test_dis_of_files_inside_packages(tmp_path, capsys, monkeypatch):
     for what in ("src/cli_pack/deep/leaf.py:scale", "src/cli_pack/deep/__init__.py:top"):
         assert main(["dis", what]) == FINE
     assert "BINARY_MUL_TENSOR" in capsys.readouterr().out and sys.modules["cli_pack.deep.leaf"]
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if not path.startswith(str(tmp_path))])
+    for name in [n for n in sys.modules if n.partition(".")[0] == "cli_pack"]:
+        del sys.modules[name]
+    assert main(["dis", "cli_pack.deep.leaf:scale"]) == FINE  # `src/` of the project here is looked at too
     for what, said in (("src/cli_pack/deep/broken.py:f", f"ZeroDivisionError: division by zero, raised at {inner}/broken.py:5"),
                        ("src/cli_pack/deep/syntax.py:f", "SyntaxError"), ("alone.py:twice", "relative import"),
                        (":f", "names no function"), ("cli_pack.deep.broken:f", "ZeroDivisionError")):
