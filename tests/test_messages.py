@@ -178,3 +178,16 @@ def test_tracebacks_show_the_calls_of_inlined_functions(function, engine):
     call = "return y + middle(x, i)" if function is outermost else "y = middle(x, j)"
     assert frames == [(function.__name__, call), ("middle", "return innermost(w, i) * 2"), ("innermost", "return z[i]")]
     assert not getattr(caught.value, "__notes__", ())
+
+
+@pytest.mark.parametrize(("function", "what", "cure"), [
+    (lambda x: np.nansumm(x), "'numpy' has no attribute 'nansumm'", "did you mean 'nansum'?"),
+    (lambda x: np.nosuchthingatall(x), "'numpy' has no attribute", "correct the name"),
+    (lambda x: np.sum(x, axs=1), "the keyword 'axs' is not supported", "did you mean 'axis'?"),
+    (lambda x: np.concatenate([x, x], axs=1), "the keyword 'axs' is not supported", "did you mean 'axis'?"),
+    (lambda x: np.sum(x, qqqqqq=1), "the keyword 'qqqqqq' is not supported", "leave it out"),
+])
+def test_refusals_of_misspelt_names(function, what, cure):
+    with pytest.raises(prebake.UnsupportedError) as caught:
+        _ = prebake.jit(function).bytecode
+    assert what in str(caught.value) and cure in str(caught.value) and "import it" not in str(caught.value)

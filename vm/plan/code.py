@@ -356,3 +356,4 @@ class Code:
     symbols: dict[str, Reg] = fresh(factory=dict)  # symbol name ("x.shape[0]") -> register
     calls: tuple[CallSite, ...] = ()
     trap_texts: tuple[tuple[str, int, str], ...] = ()  # (code, position, text of the error) where the code does not tell it
+    places: dict[int, int] = fresh(factory=dict)  # id() of a nest or product of the body -> instruction index in the Program

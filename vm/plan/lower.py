@@ -111,6 +111,7 @@ class _Lowering:
         self.late: list[tuple[Operand, Reg]] = []  # result values that are known only when the body ends
         self.packs: dict[Pack, int] = {}
         self.calls: list[CallSite] = []
+        self.places: dict[int, int] = {}
         self.trap_texts: dict[tuple[str, int, str], None] = {}
         self.refs: dict[tuple[Buffer, Expr, tuple[Expr, ...]], Ref] = {}
 
@@ -130,7 +131,7 @@ class _Lowering:
                        for row, leaf in sorted(self.leaves.items()))
         return Code(plan.name, regs.types, regs.consts, leaves, tuple(regs.entry.code), tuple(regs.guards), arena,
                     tuple(self.outputs), result, tuple(self.packs), body, self.symbols, tuple(self.calls),
-                    tuple(self.trap_texts))
+                    tuple(self.trap_texts), self.places)
 
     # --- leaves -----------------------------------------------------------------------------------------------------
 
@@ -340,7 +341,9 @@ class _Lowering:
                                   self._indexes(op.indexes), op.position))
         outs = [Out(out.slot, out.reduce, _memory(out.view), self._ref(out.view), out.reduced, out.mask,
                     self._indexes(out.indexes) if out.indexes else (), out.position) for out in nest.outs]
-        regs.emit(NestCode(regs.values(nest.axes), tuple(inputs), tuple(ops), tuple(outs)))
+        made = NestCode(regs.values(nest.axes), tuple(inputs), tuple(ops), tuple(outs))
+        self.places[id(made)] = nest.position
+        regs.emit(made)
 
     def _indexes(self, indexes: tuple[tuple[int, Expr, Expr], ...]) -> tuple[tuple[int, Reg, Reg], ...]:
         value = self.regs.value
@@ -352,8 +355,10 @@ class _Lowering:
         bias = self._ref(step.bias) if step.bias is not None else None
         residual = self._ref(step.residual) if step.residual is not None else None
         batch = tuple(value(extent) for extent in step.batch)
-        self.regs.emit(ContractCode(step.dtype, batch, value(step.m), value(step.n), value(step.k), a, b, out,
-                                    self._pack(step), bias, step.act, residual))
+        made = ContractCode(step.dtype, batch, value(step.m), value(step.n), value(step.k), a, b, out, self._pack(step),
+                            bias, step.act, residual)
+        self.places[id(made)] = step.position
+        self.regs.emit(made)
 
     def _pack(self, step: Contract) -> int:
         """Slot of the packed right operand: a constant argument whose shape is known, one matrix for all batches."""

@@ -54,7 +54,6 @@ class FunctionState:
         self.settings: dict[str, Any] = {}
         self.bundle: bundle.Bundle | None = None
         self.bundle_reason = "NO_BUNDLE"
-        self.reason_before = "NO_BUNDLE"  # of calls that missed before the present bundle came
         self.lock = threading.RLock()
         self._program: Any = None
         self._unsupported: UnsupportedError | None = None
@@ -69,6 +68,7 @@ class FunctionState:
         self.refused_kinds: dict[object, int] = {}  # arguments without shapes -> refused plans
         self.constant_args: dict[int, int] = {}
         self.misses: dict[tuple[object, str], int] = {}
+        self.settled: dict[tuple[object, str], int] = {}  # of calls that plans served before the bundle changed
         self.other_misses = 0
         self.asked_to_interpret = 0  # calls under engine 'interpreter'
         self.retired: list[Any] = []  # entries that were dropped, for their counts
@@ -97,7 +97,7 @@ class FunctionState:
 
     def _find_bundle(self) -> None:
         """Take the bundle that fits, and the options of its `buckets.yaml`; none of both otherwise."""
-        self.reason_before = self.bundle_reason or self.reason_before
+        self._settle_misses()
         self.bundle, self.bundle_reason = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename)
         entries: list[Any] = []
         if self.bundle is not None:
@@ -112,6 +112,13 @@ class FunctionState:
             else:
                 self.bundle_reason = "" if entries else "NO_BUCKET"
         self.function._set_prebuilt(entries)
+
+    def _settle_misses(self) -> None:
+        """Misses so far keep the reasons that they had."""
+        if self.retired or self.function._entries()[1]:
+            from .stats import settle_misses
+
+            settle_misses(self)
 
     def _bundle_entries(self, found: bundle.Bundle, record: Mapping[str, Any]) -> list[Any]:
         name = self.function.name
@@ -406,7 +413,7 @@ class FunctionState:
         if wants_dump("times"):
             from .times import report_at_exit
 
-            report_at_exit(self.function.name, code, tape)
+            report_at_exit(self.function.name, code, tape, self._program)
         entry.use_tape(tape, load_stencils().table)
         entry.sample = {str(name): value for name, value in plan.sample.items()}
         entry.note = plan
@@ -528,9 +535,7 @@ class FunctionState:
 
     def reason_of(self, why: int) -> str:
         """The name of a miss: how the bundle's plans missed, or why there is no bundle."""
-        if self.bundle is None:
-            return self.bundle_reason
-        return _dispatch.MISS_NAMES.get(why) or self.bundle_reason or self.reason_before
+        return _dispatch.MISS_NAMES.get(why, self.bundle_reason) if self.bundle is not None else self.bundle_reason
 
     def _count_miss(self, args: tuple, reason: str) -> None:
         key = (_shape_of_args(self.function, args), reason)

@@ -346,8 +346,11 @@ class Calls(Expressions):
                 self.refuse("star-args", keyword.value)
             at = next((i for i, p in enumerate(parameters) if p.name == keyword.arg and p.collect != "*"), -1)
             if at < 0 or (at == 0 and kernel.name.startswith("arr.")):
-                self.refuse("keyword", keyword.value,
-                            f"the keyword '{keyword.arg}' is not supported: {_signature(kernel)}")
+                from ...options import suggest
+
+                names = [p.name for p in parameters if p.collect != "*"]
+                self.refuse("keyword", keyword.value, f"the keyword '{keyword.arg}' is not supported: {_signature(kernel)}",
+                            suggest(keyword.arg, names))
             if at in values:
                 self.refuse("call-arguments", keyword.value, f"'{keyword.arg}' is given twice: {_signature(kernel)}")
             values[at] = self._argument(keyword.value, parameters[at])

@@ -178,7 +178,11 @@ class Names(Emitter):
         value = getattr(base, node.attr, MISSING)
         if value is MISSING:
             text = getattr(base, "__name__", repr(base))
-            self.refuse("unknown-name", node, f"'{text}' has no attribute '{node.attr}'")
+            from ...options import suggest  # it loads difflib
+
+            public = [name for name in dir(base) if not name.startswith("_")]
+            self.refuse("unknown-name", node, f"'{text}' has no attribute '{node.attr}'",
+                        suggest(node.attr, public) or f"correct the name: it is looked up in '{text}' as it is installed")
         if isinstance(base, type) and isinstance(base.__dict__.get(node.attr), property):
             return MISSING
         if not is_static(value):
