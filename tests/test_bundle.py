@@ -440,7 +440,7 @@ def test_a_path_without_a_bundle_is_refused_at_once(tmp_path):
         assert str(place) in str(caught.value) and caught.value.field == "path" and "built for" not in str(caught.value)
 
 
-def test_misses_before_a_bundle_was_loaded_keep_their_reason(app):
+def test_misses_before_a_bundle_was_loaded_keep_their_reason(app, monkeypatch):
     elsewhere = app.folder / "elsewhere"
     shutil.move(app.bundle, elsewhere)
     module = app.load()
@@ -452,7 +452,14 @@ def test_misses_before_a_bundle_was_loaded_keep_their_reason(app):
         stats = module.plain.stats()
         assert stats["prebuilt"] == 1
         assert sorted((m["shape"]["n"], m["reason"]) for m in stats["misses"]) == [(5, "NO_BUNDLE"), (500, "NO_BUCKET")]
+        monkeypatch.setenv("PREBAKE_BUNDLES", "off")
+        prebake.configure(max_plans=63)  # every function looks again
+        module.plain(np.ones(5))
+        module.plain(np.ones(500))
+        assert sorted((m["shape"][s], m["reason"], m["count"]) for m in module.plain.stats()["misses"] for s in m["shape"]) == [
+            (5, "BUNDLES_OFF", 1), (5, "NO_BUNDLE", 1), (500, "BUNDLES_OFF", 1), (500, "NO_BUCKET", 1)]
     finally:
+        prebake.configure(max_plans=64)
         shutil.rmtree(elsewhere)
         bundle._by_function.clear()
 

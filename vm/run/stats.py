@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from . import _dispatch, function
 
+Shape: TypeAlias = "tuple[tuple[str, int], ...]"  # (symbol, extent), ...
 MAX_MISSES = 256  # rows of `misses` in one answer, the most frequent first
 
 
@@ -24,15 +25,12 @@ def misses(state: Any) -> list[dict[str, Any]]:
     shape: {symbol: extent}; nearest: the bucket that misses by least, {symbol: n or [lo, hi]}, or None. A row with
     an empty shape counts what no longer fitted into the tables.
     """
-    counted: dict[tuple[tuple[tuple[str, int], ...], str], int] = dict(state.misses)
-    other = state.other_misses
-    for entry in [*state.function._entries()[1], *state.retired]:
-        rows, (_, missed_other) = entry.counts()
-        other += missed_other
-        for extents, _, missed, why, _, _ in rows:
-            if missed:
-                key = (tuple(zip(entry.symbols, extents, strict=True)), state.reason_of(why))
-                counted[key] = counted.get(key, 0) + missed
+    counted: dict[tuple[Shape, str], int] = dict(state.misses)
+    present, missed_other = _present_misses(state)
+    other = state.other_misses + missed_other
+    for part in (state.settled, present):
+        for key, missed in part.items():
+            counted[key] = counted.get(key, 0) + missed
     names = symbol_names(state)
     known = buckets(state)
     found: list[dict[str, Any]] = [
@@ -44,6 +42,33 @@ def misses(state: Any) -> list[dict[str, Any]]:
     if other:
         found.append({"shape": {}, "reason": state.reason_of(0), "nearest": None, "count": other})
     return found
+
+
+def _present_misses(state: Any) -> tuple[dict[tuple[Shape, str], int], int]:
+    """(shape, reason) -> calls of the plans that missed since `settle_misses`, and those of shapes that are not kept."""
+    settled: dict[Shape, int] = {}
+    for (shape, _), count in state.settled.items():
+        settled[shape] = settled.get(shape, 0) + count
+    found: dict[tuple[Shape, str], int] = {}
+    other = 0
+    for entry in [*state.function._entries()[1], *state.retired]:
+        rows, (_, missed_other) = entry.counts()
+        other += missed_other
+        for extents, _, missed, why, _, _ in rows:
+            shape = tuple(zip(entry.symbols, extents, strict=True))
+            old = min(settled.get(shape, 0), missed)
+            if old:
+                settled[shape] -= old
+            if missed > old:
+                key = shape, state.reason_of(why)
+                found[key] = found.get(key, 0) + missed - old
+    return found, other
+
+
+def settle_misses(state: Any) -> None:
+    """Write down the misses so far with the reasons that they had: another bundle, or none, is about to come."""
+    for key, missed in _present_misses(state)[0].items():
+        state.settled[key] = state.settled.get(key, 0) + missed
 
 
 def symbol_names(state: Any) -> dict[str, str]:
