@@ -357,3 +357,8 @@ class Code:
     calls: tuple[CallSite, ...] = ()
     trap_texts: tuple[tuple[str, int, str], ...] = ()  # (code, position, text of the error) where the code does not tell it
     places: dict[int, int] = fresh(factory=dict)  # id() of a nest or product of the body -> instruction index in the Program
+
+    def __repr__(self) -> str:
+        """Equal for equal codes, by which builds tell them apart: without `places`, which holds addresses."""
+        fields = [f"{name}={getattr(self, name)!r}" for name in self.__match_args__ if name != "places"]
+        return f"Code({', '.join(fields)})"
