@@ -35,7 +35,7 @@ _SCALARS = frozenset((int, float, bool, complex, type(None), type(...), np.bool_
 # Kernels that walk an iterator to its end
 _CONSUMERS = frozenset((
     "py.sum", "py.any", "py.all", "py.min", "py.max", "py.tuple", "py.list", "py.sorted", "py.list_extend",
-    "py.dict_update", "py.text", "math.prod", "math.fsum", "math.hypot", "math.dist", "py.reversed",
+    "py.dict_update", "py.text", "math.prod", "math.fsum", "math.hypot", "math.dist", "py.reversed", "py.zip",
 ))
 # Kernels that put an operand into a container that others may hold
 _MUTATORS = frozenset(("py.list_append", "py.list_extend", "py.list_insert", "py.dict_update"))
