@@ -12,18 +12,9 @@
 #include "pb_abi.h"
 #include "pb_compress.h"
 #include "pb_scalar.h"
+#include "pb_width.h"
 
 #define PB_BLOCK 256 /* elements that are staged at a time (pgo/codegen_nest.py BLOCK) */
-
-#ifndef PB_VECTOR_BYTES
-#if defined(__AVX512F__)
-#define PB_VECTOR_BYTES 64
-#elif defined(__AVX2__) && defined(__FMA__)
-#define PB_VECTOR_BYTES 32
-#else
-#define PB_VECTOR_BYTES 16
-#endif
-#endif
 
 #define PB_BUNDLE_INLINE static inline __attribute__((always_inline, unused))
 #define PB_BUNDLE_SHARED static __attribute__((noinline, noclone, unused))

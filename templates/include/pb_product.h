@@ -20,15 +20,7 @@
 #define PB_PRODUCT_F64 1
 #endif
 
-#ifndef PB_VECTOR_BYTES
-#if defined(__AVX512F__)
-#define PB_VECTOR_BYTES 64
-#elif defined(__AVX2__) && defined(__FMA__)
-#define PB_VECTOR_BYTES 32
-#else
-#define PB_VECTOR_BYTES 16
-#endif
-#endif
+#include "pb_width.h"
 
 /* Rows of the largest tile: its accumulators, two vectors of b and a broadcast fill the register file. */
 #if PB_VECTOR_BYTES == 64

@@ -11,16 +11,8 @@
 #ifndef PB_REDUCE_H
 #define PB_REDUCE_H
 #include "pb_block.h"
+#include "pb_width.h"
 
-#ifndef PB_VECTOR_BYTES
-#if defined(__AVX512F__)
-#define PB_VECTOR_BYTES 64
-#elif defined(__AVX2__) && defined(__FMA__)
-#define PB_VECTOR_BYTES 32
-#else
-#define PB_VECTOR_BYTES 16
-#endif
-#endif
 typedef pb_f32 pb_vec_f32 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(4), may_alias));
 typedef pb_f64 pb_vec_f64 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(8), may_alias));
 typedef pb_i32 pb_mask_f32 __attribute__((vector_size(PB_VECTOR_BYTES), may_alias));

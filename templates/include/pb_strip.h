@@ -13,16 +13,7 @@
 #error "without optimisation the calls that end micro-operations would fill the stack"
 #endif
 #include "pb_scalar.h"
-
-#ifndef PB_VECTOR_BYTES
-#if defined(__AVX512F__)
-#define PB_VECTOR_BYTES 64
-#elif defined(__AVX2__) && defined(__FMA__)
-#define PB_VECTOR_BYTES 32
-#else
-#define PB_VECTOR_BYTES 16
-#endif
-#endif
+#include "pb_width.h"
 
 enum {
     PB_STRIP_BYTES = 8 * PB_VECTOR_BYTES,
