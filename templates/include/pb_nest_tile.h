@@ -52,7 +52,7 @@ static int pb_run_op(const pb_nest *z, pb_op *op, int64_t n, int64_t *tile_n, in
         if (op->raw) load(slot->p, op->raw, 1, 0, n, op->x->item);
         return 0;
     }
-    int64_t zero = 0, place;
+    int64_t zero = 0, place = 0;
     if (!pb_displace(z, triples, w[10], &zero, &place, 1)) return pb_trap(z->frame, PB_TRAP_INDEX, w[9]);
     char *p = pb_here(op->x) + place;
     if (op->act == PB_ACT_DIRECT) slot->p = p, slot->v = slot->splat ? slot->v : p;

@@ -236,6 +236,8 @@ def tensordot(args: Sequence[Any]) -> Cost:
         return _product((), math.prod(a[:len(a) - axes]), inner, math.prod(b[axes:]), args[:2])
     if isinstance(axes, (int, np.integer)):  # a list of axes is made first
         return Cost(abs(int(axes)) * 64, abs(int(axes)) * 100)
+    if extent_of((axes,)).elements > MAX_DEPTH:
+        raise LimitError(f"more than {MAX_DEPTH} axes")
     try:
         left, right = [[side] if isinstance(side, int) else list(side) for side in axes]
         inner = math.prod([a[axis] for axis in left])

@@ -119,10 +119,10 @@ def arange_cost(args: Sequence[Any]) -> Cost:
 
 def linspace_cost(dtype_at: int) -> Rule:
     def rule(args: Sequence[Any]) -> Cost:
-        ends = elementwise(args[:2])
+        ends, wide = elementwise(args[:2]), extent_of(args[:2]).item_bytes > 8  # long double functions are slow
         n = count_of(_at(args, 2), 50) if _at(args, 2) is not ... else 50
         elements = n * max(broadcast_size(map(shape_of, args[:2])), 1)
-        return Cost(elements * max(item_size(_at(args, dtype_at)), 8) * 2, elements * 32 + ends.work)
+        return Cost(elements * max(item_size(_at(args, dtype_at)), 8) * 2, elements * (1000 if wide else 64) + ends.work)
     return rule
 
 
