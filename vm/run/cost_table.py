@@ -25,9 +25,9 @@ for _factor, _names in (
         np.add np.subtract np.multiply np.divide np.fmod np.logaddexp np.logaddexp2 np.arctan2 np.hypot np.bitwise_and
         np.bitwise_or np.bitwise_xor np.left_shift np.right_shift np.greater np.greater_equal np.less np.less_equal
         np.equal np.not_equal np.logical_and np.logical_or np.logical_xor np.maximum np.minimum np.fmax np.fmin
-        np.heaviside np.copysign np.nextafter np.ldexp np.modf np.frexp np.clip np.round np.around np.fix np.nan_to_num
+        np.heaviside np.copysign np.nextafter np.ldexp np.modf np.frexp np.clip np.fix np.nan_to_num
         np.angle np.real_if_close np.sinc np.interp np.unwrap np.isclose np.isposinf np.isneginf np.iscomplex np.isreal
-        arr.clip arr.round arr.conj arr.conjugate np.bool np.int8 np.int16 np.int32 np.int64 np.uint8 np.uint16
+        arr.clip arr.conj arr.conjugate np.bool np.int8 np.int16 np.int32 np.int64 np.uint8 np.uint16
         np.uint32 np.uint64 np.float16 np.float32 np.float64 np.complex64 np.complex128 np.longlong np.ulonglong
         np.longdouble np.clongdouble"""),
     (64, "np.floor_divide np.remainder np.divmod np.power np.float_power np.gcd np.lcm np.i0"),
@@ -105,6 +105,7 @@ for _rule, _names in (
         py.assert         op.pos math.hypot math.fsum math.dist math.gcd"""),
     (k.sum_cost, "py.sum"), (k.listed_cost, "py.tuple py.list py.sorted py.list_extend py.list_insert py.list_reverse"),
     (k.range_cost, "py.range"), (k.round_cost, "py.round"), (k.zip_cost, "py.zip"),
+    (k.decimals_cost, "np.round np.around arr.round"),
     (k.pow_cost, "py.pow"), (k.format_cost, "py.format"),
     (k.text_cost, "py.text"), (k.operator_cost("mod"), "py.divmod"),
     (k.factorial_cost, "math.factorial"), (k.binomial_cost, "math.comb math.perm"),

@@ -535,6 +535,13 @@ def array_cost(args: Sequence[Any]) -> Cost:
     return Cost(n.elements * max(item_size(_at(args, 1)), n.item_bytes), n.elements * 50)
 
 
+def decimals_cost(args: Sequence[Any]) -> Cost:
+    """NumPy multiplies by 10 as often as there are decimals."""
+    decimals = abs(index_of(args[1])) if len(args) > 1 else 0
+    cost = elementwise(args[:1], 16)
+    return Cost(cost.size_bytes, cost.work + decimals * 4)
+
+
 def zip_cost(args: Sequence[Any]) -> Cost:
     """The collected iterables are unpacked into a call, whatever collected them."""
     n = len(args[0]) if isinstance(args[0], (range, *CONTAINERS)) else 1
