@@ -63,7 +63,8 @@ def plot(results: dict, output: Path) -> None:
                 for label in labels}
         for name, row in by_name.items():
             ours = name in workload_c.OURS
-            axis.plot(labels, [row[label] / best[label] for label in labels], label=name, marker="o" if ours else ".",
+            colour = f"C{workload_c.CONTESTANTS.index(name)}" if name != "floor" else "grey"
+            axis.plot(labels, [row[label] / best[label] for label in labels], label=name, color=colour, marker="o" if ours else ".",
                       linewidth=2.4 if ours else 1, linestyle=":" if name == "floor" else "-")
         axis.axhline(1, color="black", linewidth=0.6)
         axis.set_yscale("log", base=2)
