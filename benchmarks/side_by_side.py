@@ -64,8 +64,8 @@ def plot(results: dict, output: Path) -> None:
         for name, row in by_name.items():
             ours = name in workload_c.OURS
             colour = f"C{workload_c.CONTESTANTS.index(name)}" if name != "floor" else "grey"
-            axis.plot(labels, [row[label] / best[label] for label in labels], label=name, color=colour, marker="o" if ours else ".",
-                      linewidth=2.4 if ours else 1, linestyle=":" if name == "floor" else "-")
+            axis.plot(labels, [row[label] / best[label] for label in labels], label=name, color=colour,
+                      marker="o" if ours else ".", linewidth=2.4 if ours else 1, linestyle=":" if name == "floor" else "-")
         axis.axhline(1, color="black", linewidth=0.6)
         axis.set_yscale("log", base=2)
         axis.set_ylim(0.125, 8)
