@@ -1,19 +1,18 @@
 """`record`: small classes with slots and an `__init__`, made from annotations in microseconds.
 
 `dataclasses.dataclass` compiles source text for each class, half a millisecond to two of them; a process that plans for
-the first time would pay that for eighty classes while its caller waits. Here a function that is compiled already gets
-the names of the fields, so that a class costs what its `class` statement costs. For everything else such a class is a
-data class: `dataclasses.fields`, `replace` and `asdict` take its instances.
+the first time would pay that for eighty classes while its caller waits. Here one function is compiled for each number of
+fields and gets the names of a class, so that a class costs what its `class` statement costs. For everything else such a
+class is a data class: `dataclasses.fields`, `replace` and `asdict` take its instances.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from operator import attrgetter
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform
-
-from .record_inits import INITS
 
 _R = TypeVar("_R")
 
@@ -71,6 +70,16 @@ class _Fields:
         return self.found
 
 
+@cache
+def _init_of(count: int) -> CodeType:
+    """The code of an `__init__` that sets so many fields, compiled once for each count; a class puts its names in."""
+    names = [f"field{at}" for at in range(count)]
+    body = "; ".join([f"self.{name} = {name}" for name in names]) or "pass"
+    space: dict[str, Any] = {}
+    exec(f"def __init__({', '.join(['self', *names])}): {body}", space)
+    return space["__init__"].__code__  # type: ignore[no-any-return]
+
+
 def _made(cls: type, eq: bool, slots: bool) -> type:
     space = dict(cls.__dict__)
     names = tuple(space.get("__annotations__", ()))
@@ -78,7 +87,7 @@ def _made(cls: type, eq: bool, slots: bool) -> type:
     space["__match_args__"], space["__dataclass_fields__"] = names, _Fields(defaults)
     if "__init__" not in space:
         assert tuple(defaults) == names[len(names) - len(defaults):], "fields with defaults come last"
-        code = INITS[len(names)].__code__.replace(
+        code = _init_of(len(names)).replace(
             co_varnames=("self", *names), co_names=names, co_name="__init__", co_qualname=f"{cls.__qualname__}.__init__")
         plain = FunctionType(code, globals(), "__init__", tuple(defaults.values()))
         made = [name for name, default in defaults.items() if isinstance(default, _Fresh)]

@@ -141,6 +141,30 @@ def test_a_rebound_name_that_is_not_supported_is_refused_then_served_again(modul
     check(module.acted, X)
 
 
+def test_members_of_classes_and_names_that_are_gone(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tools:
+        @staticmethod
+        def shift(x):
+            return x + 1
+
+    monkeypatch.setitem(globals(), "Tools", Tools)
+    monkeypatch.setattr(Tools, "__qualname__", "Tools")
+    function = prebake.jit(_shifting)
+    check(function, X)
+    Tools.shift = staticmethod(lambda x: x * 9)
+    check(function, X)
+    good = Tools
+    monkeypatch.delitem(globals(), "Tools")
+    with pytest.raises(prebake.UnsupportedError, match="Tools"):
+        function(X)
+    monkeypatch.setitem(globals(), "Tools", good)
+    check(function, X)
+
+
+def _shifting(x):
+    return Tools.shift(x)  # noqa: F821 - a test puts it there
+
+
 @pytest.mark.parametrize("first", ["Base", "Plain"])
 def test_a_subclass_that_overrides_a_method_is_refused_never_misread(module: ModuleType, first: str) -> None:
     base, other = getattr(module, first)(), module.Other()

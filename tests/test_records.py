@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from prebake.templates.record_inits import INITS
 from prebake.templates.records import fresh, record, replace
 
 
@@ -72,7 +71,7 @@ def test_the_standard_library_takes_them_for_data_classes():
 
 
 def test_every_number_of_fields():
-    for count in range(len(INITS)):
+    for count in range(20):
         names = [f"field_{i}" for i in range(count)]
         made = record(type("Made", (), {"__annotations__": dict.fromkeys(names, "int")}))(*range(count))
         assert [getattr(made, name) for name in names] == list(range(count))

@@ -21,6 +21,7 @@ import numpy as np
 
 SCOPES = ("global", "closure", "member", "self", "default")
 Row = tuple[str, str, str, str]
+ABSENT = object()  # what a name that is not defined stands for
 
 
 def meaning_of(value: Any) -> str:
@@ -55,7 +56,7 @@ def _module_name(value: Any) -> str:
 
 
 def find(fn: FunctionType, scope: str, module: str, path: str) -> tuple[Any, str, Any]:
-    """(dictionary or cell that keeps the name, or None; the name; what it stands for now).
+    """(dictionary, cell or class that keeps the name, or None; the name; what it stands for now).
 
     fn: the program's own function. Raises LookupError where the place is not within reach (a module that is not loaded),
     AttributeError where the name is gone.
@@ -79,7 +80,7 @@ def find(fn: FunctionType, scope: str, module: str, path: str) -> tuple[Any, str
     if scope in ("member", "self"):
         for part in rest[:-1]:
             found = getattr(found, part)
-        return None, rest[-1], member_of(found, rest[-1])
+        return found, rest[-1], member_of(found, rest[-1])
     for part in rest:
         found = getattr(found, part)
     return None, parameter, default_of(getattr(found, "__wrapped__", found), parameter.rstrip(")"))
@@ -135,11 +136,23 @@ def watched(fn: FunctionType, rows: Iterable[Row]) -> list[tuple[Any, str, Any]]
     return found
 
 
+def members(fn: FunctionType, rows: Iterable[Row]) -> list[tuple[type, str, Any]]:
+    """(class, name, member) of the class members that a call compares again."""
+    found = []
+    for scope, module, path, _ in rows:
+        if scope == "member":
+            try:
+                found.append(find(fn, scope, module, path))
+            except (LookupError, AttributeError, ValueError):
+                continue
+    return found
+
+
 def own_names(fn: FunctionType) -> list[tuple[Any, str, Any]]:
-    """`watched` of a function that could not be compiled: globals that its own code mentions."""
+    """`watched` of a function that could not be compiled: globals that its own code mentions, there or `ABSENT`."""
     names = fn.__globals__
-    return [(names, name, names[name]) for name in fn.__code__.co_names
-            if name in names and not isinstance(names[name], ModuleType)]
+    return [(names, name, names.get(name, ABSENT)) for name in fn.__code__.co_names
+            if not isinstance(names.get(name), ModuleType)]
 
 
 def methods(fn: FunctionType, rows: Iterable[Row]) -> list[tuple[str, Any]]:

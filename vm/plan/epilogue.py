@@ -26,22 +26,16 @@ def take_epilogue(usage: Usage, region: Region, source: int, at: int, graph: Gra
     node = next(n for n in graph.inputs.values() if n.item.view is view)
     fired: list[str] = []
     epilogue, plus = allowed
-    if epilogue and product.bias is None and product.residual is None:
-        user, other = _addition(graph, node, product)
-        bias = _row_vector(other, product) if other is not None else None
-        if user is not None and bias is not None and not region.is_written_between(bias.buffer, source - 1, at):
-            product.bias = bias
-            region.reads.setdefault(bias.buffer, set()).add(source)
+    for wanted, part, operand_of, name in (
+            (epilogue and product.bias is None and product.residual is None, "bias", _row_vector, "product_epilogue"),
+            (plus and product.residual is None, "residual", _whole, "product_residual")):
+        user, other = _addition(graph, node, product) if wanted else (None, None)
+        operand = operand_of(other, product) if other is not None else None
+        if user is not None and operand is not None and not region.is_written_between(operand.buffer, source - 1, at):
+            setattr(product, part, operand)
+            region.reads.setdefault(operand.buffer, set()).add(source)
             user.alias = node
-            fired.append("product_epilogue")
-    if plus and product.residual is None:
-        user, other = _addition(graph, node, product)
-        residual = _whole(other, product) if other is not None else None
-        if user is not None and residual is not None and not region.is_written_between(residual.buffer, source - 1, at):
-            product.residual = residual
-            region.reads.setdefault(residual.buffer, set()).add(source)
-            user.alias = node
-            fired.append("product_residual")
+            fired.append(name)
     user = _only_user(graph, node)
     if epilogue and user is not None and _is_op(user, "maximum", product.dtype) and any(map(_is_zero, user.args)):
         product.act = "relu"

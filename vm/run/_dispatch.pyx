@@ -19,6 +19,7 @@ from libc.string cimport memcmp, memcpy, memset, strcmp
 import contextvars as _contextvars
 import weakref as _weakref
 
+from ..bindings import ABSENT as _ABSENT
 from numpy import errstate as _errstate, ndarray as _ndarray, uint64 as _uint64
 
 

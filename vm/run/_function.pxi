@@ -64,7 +64,7 @@ cdef class JitFunction:
     cdef object captures_keepalive
     cdef int n_watched, n_methods
     cdef PyObject **watched           # dictionary or cell, name, object: three for each name that was compiled in
-    cdef PyObject **methods           # name, member: two for each method of self that was
+    cdef PyObject **methods           # class (NULL: of the first argument), name, member: three for each
     cdef object watched_keepalive
     cdef int own_engine
     cdef object shape_check           # callable(args tuple) that raises ValueError, or None
@@ -148,7 +148,8 @@ cdef class JitFunction:
             self.capture_names[i] = <PyObject *>self.captures_keepalive[1][i]
 
     def _set_watched(self, names, methods):
-        """What was compiled in: (dictionary or cell, name, object), and (name, member) of the first argument's type."""
+        """What was compiled in: (dictionary or cell, name, object), and (class, name, member); class None: of the first
+        argument. An object `ABSENT`: the name is not defined."""
         flat = ([part for row in names for part in row], [part for row in methods for part in row])
         watched = <PyObject **>calloc(max(len(flat[0]), 1), sizeof(PyObject *))
         looked_up = <PyObject **>calloc(max(len(flat[1]), 1), sizeof(PyObject *))
@@ -157,9 +158,9 @@ cdef class JitFunction:
             free(looked_up)
             raise MemoryError("no memory for names that are watched")
         for i in range(len(flat[0])):
-            watched[i] = <PyObject *>flat[0][i]
+            watched[i] = NULL if flat[0][i] is _ABSENT else <PyObject *>flat[0][i]
         for i in range(len(flat[1])):
-            looked_up[i] = <PyObject *>flat[1][i]
+            looked_up[i] = NULL if flat[1][i] is None else <PyObject *>flat[1][i]
         free(self.watched)
         free(self.methods)
         self.watched, self.methods = watched, looked_up
@@ -171,6 +172,7 @@ cdef class JitFunction:
         cdef int i
         cdef PyObject *home
         cdef PyObject *value
+        cdef PyTypeObject *owner
         for i in range(self.n_watched):
             home = self.watched[3 * i]
             if PyCell_Check(home):
@@ -182,24 +184,23 @@ cdef class JitFunction:
             if value != self.watched[3 * i + 2]:
                 return True
         for i in range(self.n_methods):
-            if _PyType_Lookup(Py_TYPE(<object>args[0]), self.methods[2 * i]) != self.methods[2 * i + 1]:
+            owner = <PyTypeObject *>self.methods[3 * i]
+            if owner == NULL:
+                owner = Py_TYPE(<object>args[0])
+            if _PyType_Lookup(owner, self.methods[3 * i + 1]) != self.methods[3 * i + 2]:
                 return True
         return False
 
     def _differs(self, tuple args):
         """`is_rebound` for a full tuple of arguments."""
         cdef PyObject *slots[256]
-        self.check_count(args)
-        for i in range(len(args)):
-            slots[i] = PyTuple_GET_ITEM(<PyObject *>args, i)
+        self.spread(args, slots)
         return self.is_rebound(slots)
 
     def _call_all(self, tuple args):
         """A call with a value for every parameter."""
         cdef PyObject *slots[256]
-        self.check_count(args)
-        for i in range(len(args)):
-            slots[i] = PyTuple_GET_ITEM(<PyObject *>args, i)
+        self.spread(args, slots)
         return self.call(slots)
 
     def _configure(self, engine, memory_bytes, shape_check):
@@ -346,9 +347,7 @@ cdef class JitFunction:
         """(status, result) of one entry for a full tuple of arguments; status 0: it served the call. Counted if it ran."""
         cdef int status = 0
         cdef PyObject *slots[256]
-        self.check_count(args)
-        for i in range(len(args)):
-            slots[i] = PyTuple_GET_ITEM(<PyObject *>args, i)
+        self.spread(args, slots)
         result = entry.serve(self, slots, EXACT if exact else 0, missed, &status)
         if status == SERVED or status == TRAPPED:
             if entry.is_prebuilt:
@@ -361,15 +360,16 @@ cdef class JitFunction:
         """(status, number of the kernel) without running anything."""
         cdef int status = 0
         cdef PyObject *slots[256]
-        self.check_count(args)
-        for i in range(len(args)):
-            slots[i] = PyTuple_GET_ITEM(<PyObject *>args, i)
+        self.spread(args, slots)
         result = entry.serve(self, slots, DRY | (EXACT if exact else 0), -1, &status)
         return status, result
 
-    cdef int check_count(self, tuple args) except -1:
+    cdef int spread(self, tuple args, PyObject **slots) except -1:
+        """Borrow a value for every parameter from a full tuple of arguments."""
         if len(args) != self.n_params:
             raise TypeError(f"{self.name} has {self.n_params} parameters, got {len(args)} values")
+        for i in range(len(args)):
+            slots[i] = PyTuple_GET_ITEM(<PyObject *>args, i)
         return 0
 
     cdef int to_front(self, list entries, Entry entry) except -1:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import flags, options
-from ..bindings import first_change, member_of, methods, own_names, watched
+from ..bindings import first_change, member_of, members, methods, own_names, watched
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
 from .deadline import Overdue, time_limit
@@ -62,7 +62,7 @@ class FunctionState:
         self._bindings: Sequence[tuple[str, str, str, str]] = ()  # names that were compiled in
         self._methods: list[tuple[str, Any]] = []
         self._was_rebound = False
-        self._overrides: set[str] = set()  # what was warned about
+        self._warned: set[str] = set()  # why calls ran in Python
         self.generation = 0  # plans made so far
         self.refused: dict[object, int] = {}        # arguments with shapes -> calls since they were refused
         self.refused_kinds: dict[object, int] = {}  # arguments without shapes -> refused plans
@@ -170,7 +170,8 @@ class FunctionState:
     def _watch(self, rows: Sequence[tuple[str, str, str, str]]) -> None:
         """Have each call look whether names that were compiled in still stand for the same."""
         self._bindings, self._methods = rows, methods(self.fn, rows)
-        self.function._set_watched(watched(self.fn, rows), self._methods)
+        own = [(None, name, member) for name, member in self._methods]
+        self.function._set_watched(watched(self.fn, rows), [*own, *members(self.fn, rows)])
 
     def rebound(self, args: tuple) -> object:
         """The result of a call that finds a name rebound: a cell that ran again, a class that overrides a method."""
@@ -206,11 +207,7 @@ class FunctionState:
                                  file=self.fn.__code__.co_filename, line=self.fn.__code__.co_firstlineno, column=1)
         if self.fallback != "python":
             raise error
-        text = f"prebake: {self.function.name} runs in Python: {error.what}"
-        if text not in self._overrides:
-            self._overrides.add(text)
-            warn(text)
-        return self._run_python(args)
+        return self._run_python(args, error)
 
     def program(self) -> Any:
         """The function's Program, compiled at the first time. Raises UnsupportedError, or VerifyError (no way out)."""
@@ -463,16 +460,20 @@ class FunctionState:
     def run_original(self, args: tuple) -> object:
         """The result of the original function (fallback='python'), warned about once, counted."""
         log_once(f"{self.function.name}: runs in Python, {self._unsupported}")
-        if self._unsupported is not None and not getattr(self, "_warned", False):
-            self._warned = True
-            warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}")
-        return self._run_python(args)
+        return self._run_python(args, self._unsupported)
 
-    def _run_python(self, args: tuple) -> object:
-        self.function._count(_dispatch.ENGINE_CODES["python"])
+    def _run_python(self, args: tuple, refusal: UnsupportedError | None) -> object:
+        self._count_python(refusal)
         code = self.fn.__code__
         names = code.co_varnames[code.co_argcount:code.co_argcount + code.co_kwonlyargcount]
         return self.fn(*args[:code.co_argcount], **dict(zip(names, args[code.co_argcount:], strict=True)))
+
+    def _count_python(self, refusal: UnsupportedError | None) -> None:
+        """Count a call that Python serves; what led there is warned about once."""
+        if refusal is not None and refusal.what not in self._warned:
+            self._warned.add(refusal.what)
+            warn(f"prebake: {self.function.name} runs in Python: {refusal.what}")
+        self.function._count(_dispatch.ENGINE_CODES["python"])
 
     def unbindable(self, args: tuple, kwargs: dict) -> object:
         """A call of a function with *args or **kwargs: Python only."""
@@ -484,17 +485,10 @@ class FunctionState:
             except UnsupportedError:
                 if self.fallback != "python":
                     raise
-            self.run_original_note()
+            self._count_python(self._unsupported)
         else:
-            self.function._count(_dispatch.ENGINE_CODES["python"])
+            self._count_python(None)
         return self.fn(*args, **kwargs)
-
-    def run_original_note(self) -> None:
-        """Count and warn once for a call that Python serves."""
-        if self._unsupported is not None and not getattr(self, "_warned", False):
-            self._warned = True
-            warn(f"prebake: {self.function.name} runs in Python: {self._unsupported.what}")
-        self.function._count(_dispatch.ENGINE_CODES["python"])
 
     def trapped(self, trap: tuple[int, int, BaseException | None, str], args: tuple, writes: bool) -> object:
         """Raise what the compiled code stopped with, pointing at the user's line.
