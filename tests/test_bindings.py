@@ -148,7 +148,7 @@ def test_members_of_classes_and_names_that_are_gone(module: ModuleType, monkeypa
             return x + 1
 
     monkeypatch.setitem(globals(), "Tools", Tools)
-    monkeypatch.setattr(Tools, "__qualname__", "Tools")
+    Tools.__qualname__ = "Tools"  # as a class of the module
     function = prebake.jit(_shifting)
     check(function, X)
     Tools.shift = staticmethod(lambda x: x * 9)
