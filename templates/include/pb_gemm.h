@@ -174,7 +174,7 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
 /* One block of k and of rows against all columns; k, a, a_rs, a_cs are in t. */
 PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, pb_tile *t, int64_t k0, int64_t m0,
                                      int64_t m, int64_t copied_row) {
-    static const pb_tile_fn four_panels[1] = {PBP_NAME(tile_1x8)};
+    static const pb_tile_fn four_panels[1] = {PBP_NAME(tile_1x8)}, three_panels[2] = {0, PBP_NAME(tile_2x6)};
     const int64_t n = g->n, k = g->k, kc = t->k;
     const int last = k0 + kc == k, spread = g->b_packed && m > PBP_TILE_ROWS;
     const char *a = t->a;
@@ -189,6 +189,9 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
         if (!pack && m == 1 && cols >= 4 * PBP_PANEL) {
             width = 4 * PBP_PANEL;
             tiles = four_panels;
+        } else if (!pack && m == 2 && PB_VECTOR_BYTES > 16 && cols >= 3 * PBP_PANEL) {
+            width = 3 * PBP_PANEL;
+            tiles = three_panels;
         } else if (!pack && m <= PBP_PAIR_ROWS && cols >= 2 * PBP_PANEL) {
             width = 2 * PBP_PANEL;
             tiles = PBP_NAME(tiles_4);
@@ -214,14 +217,14 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
         if (g->b_packed) {
             t->b = g->b + j * k * PBP_SIZE + k0 * PBP_PANEL_ROW;
             t->b_ps = k * PBP_PANEL_ROW;
-            /* A single tile fetches its own panel and the start of the next; several tiles share the next one. */
+            /* A single tile fetches its own panels and the start of the next; several tiles share the next one. */
             t->ahead_step = PBP_PANEL_ROW;
             if (spread) {
                 t->ahead = t->b + t->b_ps;
             } else {
                 if (kc > PBP_AHEAD) t->turn = kc - PBP_AHEAD;
                 t->ahead = t->b + PBP_AHEAD * PBP_PANEL_ROW;
-                t->ahead_jump = t->b_ps - kc * PBP_PANEL_ROW;
+                t->ahead_jump = t->b_ps * (width / PBP_PANEL) - kc * PBP_PANEL_ROW;
             }
         } else {
             const char *b = g->b + k0 * g->b_rs + j0 * g->b_cs;

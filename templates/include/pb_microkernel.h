@@ -97,14 +97,17 @@ PBP_INLINE void PBP_NAME(tile_body)(const int R, const int NV, const pb_tile *t)
     }
     const char *ahead = t->ahead;
     const int64_t ahead_step = t->ahead_step;
-    /* Few rows (two panels and more) run faster on the hardware's own prefetching. */
-    int64_t rest = NV == 2 ? t->k - t->turn : 0;
+    /* One row runs faster on the hardware's own prefetching; one vector is what is left of a row of panels. */
+    const int prefetches = NV > 1 && NV < 8;
+    int64_t rest = prefetches ? t->k - t->turn : 0;
     for (int64_t k = t->k - rest;; k = rest, rest = 0, ahead += t->ahead_jump) {
         for (; k > 0; k--) {
             PBP_VEC bv[8];
-            if (NV == 2) {
+            if (prefetches) {
                 PBP_UNROLL
-                for (int x = 0; x < 2 * PB_VECTOR_BYTES; x += 64) __builtin_prefetch(ahead + x);
+                for (int p = 0; p < NV / 2; p++)
+                    PBP_UNROLL
+                    for (int x = 0; x < 2 * PB_VECTOR_BYTES; x += 64) __builtin_prefetch(ahead + p * b_ps + x);
                 ahead += ahead_step;
             }
             PBP_UNROLL
@@ -118,7 +121,7 @@ PBP_INLINE void PBP_NAME(tile_body)(const int R, const int NV, const pb_tile *t)
             a += a_cs;
             b += b_rs;
         }
-        if (NV != 2 || rest == 0) break;
+        if (!prefetches || rest == 0) break;
     }
     if (t->bias) {
         PBP_UNROLL
@@ -149,7 +152,7 @@ PBP_INLINE void PBP_NAME(tile_body)(const int R, const int NV, const pb_tile *t)
 #define PBP_TILE(r, v) PBP_NOINLINE void PBP_TILE_NAME(r, v)(const pb_tile *t) { PBP_NAME(tile_body)(r, v, t); }
 PBP_TILE(1, 1) PBP_TILE(2, 1) PBP_TILE(3, 1) PBP_TILE(4, 1)
 PBP_TILE(1, 2) PBP_TILE(2, 2) PBP_TILE(3, 2) PBP_TILE(4, 2)
-PBP_TILE(1, 4) PBP_TILE(2, 4) PBP_TILE(1, 8)
+PBP_TILE(1, 4) PBP_TILE(2, 4) PBP_TILE(1, 8) PBP_TILE(2, 6)
 #if PBP_PAIR_ROWS >= 3
 PBP_TILE(3, 4)
 #endif

@@ -31,7 +31,7 @@
 #elif PB_VECTOR_BYTES == 32
 #define PBP_TILE_ROWS 6
 #define PBP_PAIR_ROWS 3
-#define PBP_AHEAD 32
+#define PBP_AHEAD 48
 #define PB_PACK_LAYOUT "f32p16-f64p8-narrow4"
 #else
 #if defined(__aarch64__)
@@ -112,8 +112,8 @@ typedef struct {
     int64_t residual_rs;
     int32_t relu;
     int32_t resume; /* start from what c holds: a later block of k */
-    /* Tiles of one panel prefetch a row's bytes at `ahead`, which moves by ahead_step a row and, after `turn` rows, by
-     * ahead_jump once. */
+    /* Tiles prefetch a row's bytes at `ahead` (of each of their panels), which moves by ahead_step a row and, after `turn`
+     * rows, by ahead_jump once. */
     const char *ahead;
     int64_t ahead_step, ahead_jump, turn;
 } pb_tile;
