@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import gc
+import sys
 import threading
 import traceback
+import weakref
 from typing import Any
 
 import numpy as np
@@ -18,6 +21,7 @@ from prebake.vm.plan.lower import lower_plan
 from prebake.vm.plan.passes import run_passes
 from prebake.vm.plan.reading import LiveReader
 from prebake.vm.plan.typed import type_program
+from prebake.vm.run import _dispatch
 
 
 def values() -> dict[str, Any]:
@@ -290,3 +294,59 @@ def test_results_whose_dtype_depends_on_values_are_interpreted() -> None:
     for a in (np.eye(2), np.array([[0.0, 1.0], [-1.0, 0.0]])):
         assert same(jitted(a), np.linalg.eigvals(a))
     assert jitted.stats()["interpreter"] == 2
+
+
+def solved_late(x, a, b):
+    for k in range(2):
+        y = np.sort(x + k)
+    return np.linalg.solve(a * y[0], b)
+
+
+def operands_of(error: BaseException) -> list[Any]:
+    """Arrays in the frames of an exception's traceback."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return [value for frame in frames if frame.f_code.co_name == "solve" for value in frame.f_locals.values()
+            if isinstance(value, np.ndarray)]
+
+
+def test_operands_in_a_traceback_outlive_the_call() -> None:
+    """The memory that call-outs were lent is not taken back from whoever still looks at it."""
+    n = 700
+    with prebake.engine("jit"), pytest.raises(np.linalg.LinAlgError) as caught:
+        prebake.jit(solved_late)(np.zeros(n), np.ones((n, n)), np.full(n, 4.0))
+    operands = operands_of(caught.value)
+    _dispatch.clear_memory()
+    others = [np.full((n, n), 7.0) for _ in range(3)] + [np.full(n, 7.0) for _ in range(3)]
+    assert [float(x.max()) for x in operands] == [1, 4] and others
+    released = weakref.ref(operands[0].base)
+    del operands, caught
+    gc.collect()
+    assert released() is None  # nothing holds the temporaries any longer
+
+
+def test_calls_from_inside_a_call_out() -> None:
+    """The same function called for many other shapes while its own call-out runs."""
+    jitted = prebake.jit(sorted_and_kept)
+    depth: list[int] = []
+
+    def call_more(frame: Any, event: str, arg: Any) -> None:
+        if event == "call" and frame.f_code.co_name == "sort" and not depth:
+            depth.append(1)
+            for n in range(1, 40):
+                jitted(np.ones(n))
+
+    x = np.array([3.0, 1.0])
+    _dispatch.set_timing(1)
+    try:
+        for _ in range(20):  # until the call is known to be short
+            jitted(x)
+        sys.setprofile(call_more)
+        try:
+            assert jitted(x).tolist() == [1, 3]
+        finally:
+            sys.setprofile(None)
+    finally:
+        _dispatch.set_timing(64)
+    assert depth
+    counts = [entry.counts()[0] for entry in jitted._entries()[1]]
+    assert {(calls, timed) for found in counts for extents, calls, _, _, _, timed in found if extents == (2,)} == {(22, 22)}

@@ -12,6 +12,48 @@ class PlanMismatch(Exception):
     """A call-out made something else than its rule says; the message tells what."""
 
 
+cdef class Lease:
+    """Owner of the arrays that call-outs get as operands.
+
+    A call takes its memory back when it ends; an operand that lives on (in a frame of a traceback, in a debugger) keeps
+    this, and with it the call's temporaries, arguments and results.
+    """
+
+    cdef pb_arena arena
+    cdef list held
+    cdef object __weakref__
+
+    def __cinit__(self):
+        self.arena.p = NULL
+        self.held = []
+
+    def __dealloc__(self):
+        pb_arena_give(self.arena)
+
+
+cdef void set_output(CallState *s, int i, PyObject *array) noexcept:
+    # output i is this array from now on (a reference is taken over)
+    if s.lease != NULL and s.outs[i] != NULL and refcount(s.lease) > 1:
+        (<Lease>s.lease).held.append(<object>s.outs[i])
+    xdecref(s.outs[i])
+    s.outs[i] = array
+    s.regs[(<Entry>s.entry).outputs[i].ptr].p = pb_data(array)
+
+
+cdef void end_lease(CallState *s) noexcept:
+    # what the call's memory becomes: its own again, or that of the operands that are still there
+    cdef Entry entry
+    cdef int i
+    if s.lease != NULL and refcount(s.lease) > 1:
+        entry = <Entry>s.entry
+        lease = <Lease>s.lease
+        lease.held += [<object>s.values[i] for i in range(entry.n_rows) if s.values[i] != NULL]
+        lease.held += [<object>s.outs[i] for i in range(entry.n_outputs) if s.outs[i] != NULL]
+        lease.arena, s.arena.p = s.arena, NULL
+    xdecref(s.lease)
+    pb_arena_give(s.arena)
+
+
 cdef double float_register(const pb_reg *r, int is_float) noexcept:
     return <double>r.f if is_float == 1 else r.d if is_float == 2 else <double>r.i
 
@@ -54,7 +96,7 @@ cdef class CallOperand:
         free(self.shape)
         free(self.strides)
 
-    cdef object build(self, pb_reg *r):
+    cdef object build(self, pb_reg *r, PyObject *lease):
         cdef npy_intp dims[STACK_AXES]
         cdef npy_intp steps[STACK_AXES]
         cdef double x
@@ -65,7 +107,7 @@ cdef class CallOperand:
             for i in range(self.ndim):
                 dims[i], steps[i] = r[self.shape[i]].i, r[self.strides[i]].i
             return pb_wrap(self.dtype, self.ndim, dims, steps,
-                           r[self.base].p + (r[self.offset].i if self.offset >= 0 else 0), self.is_written)
+                           r[self.base].p + (r[self.offset].i if self.offset >= 0 else 0), self.is_written, lease)
         if self.kind == OPERAND_SCALAR:
             if not self.python:
                 return pb_make_scalar(self.dtype, &r[self.reg], self.is_float)
@@ -75,7 +117,7 @@ cdef class CallOperand:
         if self.kind == OPERAND_COMPLEX:
             number = complex(float_register(&r[self.reg], self.is_float), float_register(&r[self.imag], self.is_float))
             return number if self.python else (<object>pb_scalar_type(self.dtype))(number)
-        items = [(<CallOperand>item).build(r) for item in self.items]
+        items = [(<CallOperand>item).build(r, lease) for item in self.items]
         return tuple(items) if self.kind == OPERAND_TUPLE else items
 
 
@@ -181,14 +223,14 @@ cdef class CallSite:
         if not self.is_tuple and len(self.results) != 1:
             raise ValueError("a call-out has one result, or a sequence of them")
 
-    cdef object run(self, pb_reg *r):
+    cdef object run(self, pb_reg *r, PyObject *lease):
         # [(output, array), ...] of what was made; the caller holds the arrays, sets their ptr registers, and has
         # silenced NumPy's floating-point warnings
         if self.function is None:
             from ...templates.registry import resolve
 
             self.function = resolve(self.kernel)
-        operands = [(<CallOperand>arg).build(r) for arg in self.args]
+        operands = [(<CallOperand>arg).build(r, lease) for arg in self.args]
         made = self.function(*operands)
         values = made if self.is_tuple else (made,)
         if self.is_tuple and (not isinstance(made, (tuple, list)) or len(made) != len(self.results)):
@@ -208,7 +250,7 @@ cdef class CallSite:
     def invoke(self, size_t registers):
         """Run it over the registers at an address: [(output, array), ...] of what it made. For drivers and tests."""
         with _errstate(all="ignore"):
-            return self.run(<pb_reg *>registers)
+            return self.run(<pb_reg *>registers, NULL)
 
 
 def _described(value):
@@ -233,8 +275,13 @@ cdef int call_out(pb_frame *frame, int32_t number) noexcept with gil:
     try:
         site = <CallSite>entry.calls[number]
         frame.trap_pos = site.position
+        if s.lease == NULL:
+            lease = Lease()
+            incref(<PyObject *>lease)
+            s.lease = <PyObject *>lease
+            lease = None
         try:
-            made = site.run(s.regs)
+            made = site.run(s.regs, s.lease)
         except PlanMismatch as error:
             if not entry.writes:
                 frame.trap_code = PB_TRAP_INTERPRET
@@ -243,10 +290,8 @@ cdef int call_out(pb_frame *frame, int32_t number) noexcept with gil:
 
             raise InternalError(str(error)) from None
         for output, array in made:
-            xdecref(s.outs[output])
             incref(<PyObject *>array)
-            s.outs[output] = <PyObject *>array
-            s.regs[entry.outputs[output].ptr].p = pb_data(<PyObject *>array)
+            set_output(s, output, <PyObject *>array)
     except BaseException as error:
         incref(<PyObject *>error)
         s.error = <PyObject *>error

@@ -200,12 +200,22 @@ static inline PyObject *pb_make_scalar(int code, const pb_reg *r, int is_float)
 
 /* --- operands and results of call-outs ---------------------------------------------------------------------------- */
 
-/* An array over memory that somebody else owns, new reference; it may be written only where the callee is to write. */
-static inline PyObject *pb_wrap(int code, int ndim, npy_intp *dims, npy_intp *strides, char *data, int is_written)
+/* An array over memory that `owner` (NULL: the caller) keeps alive, new reference; it may be written only where the
+ * callee is to write. */
+static inline PyObject *pb_wrap(int code, int ndim, npy_intp *dims, npy_intp *strides, char *data, int is_written,
+                                PyObject *owner)
 {
     PyArray_Descr *d = PyArray_DescrFromType(pb_type_numbers[code]);
-    return d == NULL ? NULL : PyArray_NewFromDescr(&PyArray_Type, d, ndim, dims, strides, data,
-                                                   is_written ? NPY_ARRAY_WRITEABLE : 0, NULL);
+    PyObject *array = d == NULL ? NULL : PyArray_NewFromDescr(&PyArray_Type, d, ndim, dims, strides, data,
+                                                              is_written ? NPY_ARRAY_WRITEABLE : 0, NULL);
+    if (array != NULL && owner != NULL) {
+        Py_INCREF(owner);
+        if (PyArray_SetBaseObject((PyArrayObject *)array, owner) < 0) {
+            Py_DECREF(array);
+            return NULL;
+        }
+    }
+    return array;
 }
 
 /* The array itself when it is C-ordered, writable, and of memory that NumPy owns; else a copy. New reference. */

@@ -99,7 +99,7 @@ cdef extern from "_dispatch.h":
     int pb_scalar_code(PyObject *)
     PyObject *pb_scalar_type(int)
     object pb_new_view(PyObject *, int, int, npy_intp *, npy_intp *, char *, bint)
-    object pb_wrap(int, int, npy_intp *, npy_intp *, char *, bint)
+    object pb_wrap(int, int, npy_intp *, npy_intp *, char *, bint, PyObject *)
     object pb_own(object)
     object pb_changing_view(PyObject *)
     int pb_dispatch_init() except -1
@@ -140,6 +140,7 @@ cdef extern from "Python.h":
     void incref "Py_INCREF"(PyObject *)
     void decref "Py_DECREF"(PyObject *)
     void xdecref "Py_XDECREF"(PyObject *)
+    Py_ssize_t refcount "Py_REFCNT"(PyObject *)
 
 pb_dispatch_init()
 

@@ -490,9 +490,7 @@ cdef class Entry:
         for axis in range(out.ndim):
             dims[axis] = s.regs[out.shape[axis]].i
         array = pb_new_result(out.ndim, dims, out.dtype)
-        xdecref(s.outs[i])
-        s.outs[i] = array
-        s.regs[out.ptr].p = pb_data(array)
+        set_output(s, i, array)
         return array
 
     cdef ShapeSlot *slot(self, CallState *s) noexcept:
@@ -530,12 +528,12 @@ cdef class Entry:
         memset(s.values, 0, self.n_rows * sizeof(PyObject *))
         memset(s.outs, 0, self.n_outputs * sizeof(PyObject *))
         s.arena.p = NULL
-        s.error = NULL
+        s.error = s.lease = NULL
         s.entry = <PyObject *>self
         try:
             return self.serve_in(fn, args, mode, missed, status, &s)
         finally:
-            pb_arena_give(s.arena)
+            end_lease(&s)
             for i in range(self.n_outputs):
                 xdecref(s.outs[i])
             xdecref(s.error)
@@ -636,7 +634,7 @@ cdef class Entry:
             silence.__exit__(None, None, None)
         if is_timed:
             start = pb_now_ns() - start
-            if release:
+            if release or self.calls:
                 slot = self.slot(s)  # the table may have grown while the GIL was away
             slot.last_ns = start
             slot.total_ns += start

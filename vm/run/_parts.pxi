@@ -64,6 +64,7 @@ cdef struct CallState:
     const void **packs
     PyObject *entry
     PyObject *error        # what a call-out raised, owned
+    PyObject *lease        # owner of the arrays that call-outs see, owned; NULL before the first
     pb_arena arena
 
 ROW_FIELDS = ("how", "parent", "key", "kind", "path", "dtype", "ndim", "layout", "constant", "writable", "shape",
