@@ -165,25 +165,39 @@ def _shifting(x):
     return Tools.shift(x)  # noqa: F821 - a test puts it there
 
 
-@pytest.mark.parametrize("first", ["Base", "Plain"])
-def test_a_subclass_that_overrides_a_method_is_refused_never_misread(module: ModuleType, first: str) -> None:
-    base, other = getattr(module, first)(), module.Other()
-    np.testing.assert_array_equal(base.run(X), (X + 1) * 2)
-    with pytest.raises(prebake.UnsupportedError, match="'Other' overrides 'step'"):
-        other.run(X)
-    np.testing.assert_array_equal(module.Plain().run(X), (X + 1) * 2)
+@pytest.mark.parametrize("first", ["Base", "Plain", "Other"])
+def test_a_subclass_that_overrides_a_method_has_a_program_of_its_own(module: ModuleType, first: str) -> None:
+    run, objects = module.Base.run, {name: getattr(module, name)() for name in ("Base", "Plain", "Other")}
+    for name in [first, *objects] * 3:
+        with prebake.engine("jit"):
+            np.testing.assert_array_equal(run(objects[name], X), run.__wrapped__(objects[name], X))
+    stats = run.stats()
+    assert (stats["calls"], stats["jit"]) == (12, 12)
+    assert len(run._state.variants) == 1, "classes that override nothing share the program"
+    assert "no method" not in str(run.explain(objects["Other"], X))
     module.Base.step = lambda self, x: x - 1
-    np.testing.assert_array_equal(base.run(X), (X - 1) * 2)
+    for name in objects:
+        np.testing.assert_array_equal(run(objects[name], X), run.__wrapped__(objects[name], X))
+    assert run.stats()["calls"] == 15
 
 
-def test_the_overriding_class_may_come_first_and_run_in_python(module: ModuleType) -> None:
-    with pytest.raises(prebake.UnsupportedError, match="overrides"):
-        module.Other().run(X)
-    run = prebake.jit(module.Base.run.__wrapped__, fallback="python")
-    with pytest.warns(RuntimeWarning, match="'Other' overrides 'step'"):
-        np.testing.assert_array_equal(run(module.Other(), X), X * 2000)
-    assert run.stats()["python"] == 1
-    np.testing.assert_array_equal(run(module.Base(), X), (X + 1) * 2)
+def test_variants_are_bounded_and_their_counts_are_kept(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    from prebake.vm.run import function
+
+    monkeypatch.setattr(function, "MAX_VARIANTS", 2)
+    run, made = module.Base.run, [type(f"Made{i}", (module.Base,), {"step": _adding(i)}) for i in range(4)]
+    for _ in range(2):
+        for i, cls in enumerate(made):
+            np.testing.assert_array_equal(run(cls(), X), (X + i) * 2)
+    assert len(run._state.variants) == 2
+    assert run.stats()["calls"] == 8
+    assert sum(row["count"] for row in run.stats()["misses"]) == 8
+
+
+def _adding(n):
+    def step(self, x, n=n):
+        return x + n
+    return step
 
 
 SERVE = '''

@@ -4,7 +4,11 @@ A function, dtype, type or ufunc that a name leads to is compiled in; so is a he
 sources that a program was made from: a third file may import `act` from elsewhere, a dtype may come from the environment.
 So each is recorded as (scope, module, path, meaning), the meaning a text that is equal in all processes, and compared
 again where the program or its kernels are used. Scopes: 'global', 'closure', 'member' (of a class, path 'Class.name'),
-'self' (a member that was called on self), 'default' (of a parameter, path 'function(name)').
+'self' (a member that was called on self), 'default' (of a parameter, path 'function(name)'). A path may lead on into
+variables of a helper's own closure: 'act|inner'.
+
+In a process, a `Watch` holds the objects themselves, those too that no text reaches (classes inside functions, functions
+kept by an instance), and each call compares it.
 
 Imported where bundles are found: nothing but NumPy and the standard library's smallest modules.
 """
@@ -14,13 +18,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from types import FunctionType, ModuleType
+from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 SCOPES = ("global", "closure", "member", "self", "default")
 Row = tuple[str, str, str, str]
+_PACKAGE = __name__.partition(".vm.")[0]
 ABSENT = object()  # what a name that is not defined stands for
 
 
@@ -36,6 +41,8 @@ def meaning_of(value: Any) -> str:
         return f"numpy.{type(value).__name__} {value.dtype}"
     if isinstance(value, (staticmethod, classmethod)):
         return f"{type(value).__name__} {meaning_of(value.__func__)}"
+    if isinstance(value, property):
+        return f"property {meaning_of(value.fget)}"
     plain = value if isinstance(value, type) else getattr(value, "__wrapped__", value)
     name = getattr(plain, "__qualname__", None)
     if name is None:
@@ -61,8 +68,20 @@ def find(fn: FunctionType, scope: str, module: str, path: str) -> tuple[Any, str
     fn: the program's own function. Raises LookupError where the place is not within reach (a module that is not loaded),
     AttributeError where the name is gone.
     """
+    path, *inner = path.split("|")
+    found = _find_first(fn, scope, module, path)
+    for name in inner:
+        helper = underlying(found[2])
+        if not isinstance(helper, FunctionType) or name not in helper.__code__.co_freevars:
+            raise AttributeError(name)
+        cell = cell_of(helper, name)
+        found = cell, name, cell.cell_contents
+    return found
+
+
+def _find_first(fn: FunctionType, scope: str, module: str, path: str) -> tuple[Any, str, Any]:
     if scope == "closure":
-        cell = dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))[path]
+        cell = cell_of(fn, path)
         return cell, path, cell.cell_contents
     if module in (_module_name(fn), fn.__module__):
         names = fn.__globals__
@@ -80,10 +99,27 @@ def find(fn: FunctionType, scope: str, module: str, path: str) -> tuple[Any, str
     if scope in ("member", "self"):
         for part in rest[:-1]:
             found = getattr(found, part)
-        return found, rest[-1], member_of(found, rest[-1])
+        return found, rest[-1], found if rest[-1] == "__class__" else member_of(found, rest[-1])
     for part in rest:
         found = getattr(found, part)
     return None, parameter, default_of(getattr(found, "__wrapped__", found), parameter.rstrip(")"))
+
+
+def cell_of(fn: FunctionType, name: str) -> CellType:
+    """The cell of a variable that a function closes over. Raises KeyError."""
+    return dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))[name]
+
+
+def underlying(value: Any) -> Any:
+    """The plain function of a static method, class method, bound method or decorated function; other values as they are."""
+    if isinstance(value, (staticmethod, classmethod, MethodType)):
+        value = value.__func__
+    if isinstance(value, property):
+        value = value.fget
+    if type(value).__module__.startswith(_PACKAGE):
+        wrapped = getattr(value, "__wrapped__", None)
+        return wrapped if isinstance(wrapped, FunctionType) else value
+    return value
 
 
 def member_of(cls: type, name: str) -> Any:
@@ -122,47 +158,73 @@ def first_change(fn: FunctionType, rows: Iterable[Row]) -> tuple[str, str, str] 
     return None
 
 
-def watched(fn: FunctionType, rows: Iterable[Row]) -> list[tuple[Any, str, Any]]:
-    """(dictionary or cell, name, object) of the names that a call compares again: modules are taken to stay."""
-    found = []
+class Watch:
+    """The objects that a program was compiled from, each where it is found: what a call compares again.
+
+    names: (dictionary or cell, name, object or `ABSENT`). members: (object, name, what the attribute leads to, a bound
+    method's function); object None: the call's first argument, object `type`: its class.
+    functions: (function, code, defaults, keyword defaults).
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+        self._members: dict[tuple[int, str], tuple[Any, str, Any]] = {}
+        self._functions: dict[int, tuple[Any, Any, Any, Any]] = {}
+
+    def name(self, home: Any, name: str, value: Any) -> None:
+        """A variable of a module or a cell."""
+        self._names[id(home), name] = (home, name, value)
+
+    def member(self, owner: Any, name: str, value: Any) -> None:
+        """An attribute of an object, None for the call's first argument."""
+        if isinstance(value, (staticmethod, classmethod, MethodType)):
+            value = value.__func__
+        self._members[id(owner), name] = (owner, name, value)
+
+    def function(self, fn: FunctionType) -> None:
+        """A function whose body is compiled in, with its defaults."""
+        self._functions[id(fn)] = (fn, fn.__code__, fn.__defaults__, fn.__kwdefaults__)
+
+    @property
+    def names(self) -> list[tuple[Any, str, Any]]:
+        return list(self._names.values())
+
+    @property
+    def members(self) -> list[tuple[Any, str, Any]]:
+        return list(self._members.values())
+
+    @property
+    def functions(self) -> list[tuple[Any, Any, Any, Any]]:
+        return list(self._functions.values())
+
+
+def watch_rows(fn: FunctionType, rows: Iterable[Row]) -> Watch:
+    """The Watch of recorded bindings: of a program that this process did not compile."""
+    watch = Watch()
+    watch.function(fn)
+    for name in fn.__code__.co_names:  # built-in functions, which a module may hide
+        if name in fn.__builtins__ and name not in fn.__globals__:  # type: ignore[attr-defined]
+            watch.name(fn.__globals__, name, ABSENT)
     for scope, module, path, _ in rows:
-        if scope in ("global", "closure"):
-            try:
-                home, name, value = find(fn, scope, module, path)
-            except (LookupError, AttributeError, ValueError):
-                continue
-            if not isinstance(value, ModuleType):
-                found.append((home, name, value))
-    return found
+        try:
+            home, name, value = find(fn, scope, module, path)
+        except (LookupError, AttributeError, ValueError):
+            continue
+        if scope == "self" and "|" not in path:
+            watch.member(type if isinstance(value, property) else None, name, value)
+        elif scope == "member" and "|" not in path:
+            watch.member(home, name, value)
+        elif scope != "default":
+            watch.name(home, name, value)
+        function = underlying(value)
+        if isinstance(function, FunctionType):
+            watch.function(function)
+    return watch
 
 
-def members(fn: FunctionType, rows: Iterable[Row]) -> list[tuple[type, str, Any]]:
-    """(class, name, member) of the class members that a call compares again."""
-    found = []
-    for scope, module, path, _ in rows:
-        if scope == "member":
-            try:
-                found.append(find(fn, scope, module, path))
-            except (LookupError, AttributeError, ValueError):
-                continue
-    return found
-
-
-def own_names(fn: FunctionType) -> list[tuple[Any, str, Any]]:
-    """`watched` of a function that could not be compiled: globals that its own code mentions, there or `ABSENT`."""
+def watch_own_names(fn: FunctionType, watch: Watch) -> None:
+    """Add what the code of a function that could not be compiled mentions, there or `ABSENT`: one may be mended."""
     names = fn.__globals__
-    return [(names, name, names.get(name, ABSENT)) for name in fn.__code__.co_names
-            if not isinstance(names.get(name), ModuleType)]
-
-
-def methods(fn: FunctionType, rows: Iterable[Row]) -> list[tuple[str, Any]]:
-    """(name, member) of what was compiled in for `self.name(...)`: of the type of a call's first argument, it is the same."""
-    owner = fn.__qualname__.rpartition(".")[0]
-    found = []
-    for scope, module, path, _ in rows:
-        if scope == "self" and owner:
-            try:
-                found.append(find(fn, scope, module, path)[1:])
-            except (LookupError, AttributeError, ValueError):
-                continue
-    return found
+    watch.function(fn)
+    for name in fn.__code__.co_names:
+        watch.name(names, name, names.get(name, ABSENT))

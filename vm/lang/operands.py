@@ -292,7 +292,7 @@ def _attr(check: OperandCheck, index: int, ins: Instruction) -> None:
     name = check.program.constants[ins.args[2]]
     if not isinstance(name, str) or len(name) > 255 or not name.isidentifier():
         check.contradiction(index, f"the name of an attribute is {_show(name)}", "LOAD_ATTR takes an identifier")
-    elif name.startswith("__") and name.endswith("__"):
+    elif name.startswith("__") and name.endswith("__") and name != "__class__":
         check.contradiction(index, f"the attribute {name}", "programs read data, not the machinery of Python's objects")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 from ...templates.records import replace
@@ -19,12 +20,15 @@ class LiveReader:
         self.rows: list[Row] = []
         self.objects: list[object] = []
         self.sample: dict[Any, int] = {}
+        self.computed: set[int] = set()  # rows that a property makes: of the moment when they are read
         self._index: dict[tuple[str, int, object], int] = {}
 
     def read(self, how: str, parent: int, key: Any) -> int:
         """Row index of an object reached from `parent`."""
         found = self._index.get((how, parent, key))
         if found is not None:
+            if found in self.computed:
+                raise PlanRefused("an attribute that a property computes is read twice", kind="property")
             return found
         try:
             if how == "arg":
@@ -43,6 +47,8 @@ class LiveReader:
         path = path_of(self.program, self.rows, how, parent, key)
         row = Row(how=how, parent=parent, key=key, path=path, **checks)  # type: ignore[arg-type]
         index = self._index[how, parent, key] = len(self.rows)
+        if how == "attr" and _is_computed(self.objects[parent], key):
+            self.computed.add(index)
         self.rows.append(row)
         self.objects.append(value)
         sample = self.sample
@@ -72,6 +78,7 @@ class RecordedReader:
 
     def __init__(self, program: Program, signature: Signature, sample: Mapping[str, int]) -> None:
         self.program = program
+        self.computed: set[int] = set()  # no plan that reads one late was recorded
         self.recorded = {(row.how, row.parent, row.key): i for i, row in enumerate(signature.rows)}
         self.rows = [replace(row, writable=False) for row in signature.rows]
         self.sample: dict[Any, int] = dict(sample)
@@ -100,6 +107,21 @@ class RecordedReader:
     def keys(self, index: int) -> tuple[object, ...]:
         """Keys of a mapping row."""
         return self.rows[index].keys
+
+
+def _is_computed(value: object, name: str) -> bool:
+    """Whether code runs when an attribute is read: a property's, `__getattr__`'s. Slots and what is stored run none."""
+    cls = type(value)
+    if cls.__getattribute__ is not object.__getattribute__ and not isinstance(value, type):
+        return True
+    bases: tuple[type, ...] = value.__mro__ if isinstance(value, type) else cls.__mro__
+    for base in bases:
+        if name in base.__dict__:
+            kind = type(base.__dict__[name])
+            if kind in (MemberDescriptorType, GetSetDescriptorType) or not hasattr(kind, "__get__"):
+                return False
+            return hasattr(kind, "__set__") or name not in getattr(value, "__dict__", ())
+    return name not in getattr(value, "__dict__", ())
 
 
 def path_of(program: Program, rows: Sequence[Row], how: str, parent: int, key: Any) -> str:

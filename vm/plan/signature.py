@@ -115,7 +115,7 @@ def type_name(value: object) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
-_NO_INPUTS = (set, frozenset, bytes, bytearray, memoryview, type, FunctionType, BuiltinFunctionType, MethodType,
+_NO_INPUTS = (set, frozenset, bytes, bytearray, memoryview, FunctionType, BuiltinFunctionType, MethodType,
               np.ufunc)
 
 

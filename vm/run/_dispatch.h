@@ -428,6 +428,42 @@ static PyObject *pb_changing_view(PyObject *o)
     return view;
 }
 
+/* Whether an attribute leads to `want`: itself, or a method of the object or its class around it. */
+static int pb_attribute_is(PyObject *o, PyObject *name, PyObject *want)
+{
+    PyObject *got = NULL;
+    int is;
+#if PY_VERSION_HEX < 0x030D0000
+    if (_PyObject_GetMethod(o, name, &got)) { /* a method of the object: no object is made for it */
+        is = got == want;
+        Py_DECREF(got);
+        return is;
+    }
+#else
+    got = PyObject_GetAttr(o, name);
+#endif
+    if (got == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    is = got == want
+         || (PyMethod_Check(got) && PyMethod_GET_FUNCTION(got) == want
+             && (PyMethod_GET_SELF(got) == o || PyMethod_GET_SELF(got) == (PyObject *)Py_TYPE(o)));
+    Py_DECREF(got);
+    return is;
+}
+
+/* A number that is another one after every change of a dictionary; 0 where Python does not keep it. */
+static uint64_t pb_dict_version(PyObject *dict)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    return ((PyDictObject *)dict)->ma_version_tag;
+#else
+    (void)dict;
+    return 0;
+#endif
+}
+
 /* --- arenas: one is checked out for each running call; the list is guarded by the GIL --------------------------------- */
 
 typedef struct {

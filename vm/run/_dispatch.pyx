@@ -8,6 +8,7 @@ kernel), `_parts.pxi` (rows, leaves, results), `_calls.pxi` (call-outs), `_entry
 Whatever happens seldom is Python, in `function.py`.
 """
 
+cimport cython
 from cpython.object cimport PyObject, PyTypeObject, Py_TYPE, Py_EQ
 from cpython.ref cimport Py_INCREF, Py_DECREF, Py_XDECREF
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyObject_GetBuffer, PyBuffer_Release, PyBuffer_FillInfo
@@ -102,6 +103,8 @@ cdef extern from "_dispatch.h":
     object pb_wrap(int, int, npy_intp *, npy_intp *, char *, bint, PyObject *)
     object pb_own(object)
     object pb_changing_view(PyObject *)
+    bint pb_attribute_is(PyObject *, PyObject *, PyObject *)  # no exception
+    uint64_t pb_dict_version(PyObject *)
     int pb_dispatch_init() except -1
     void pb_enable_vectorcall(PyTypeObject *, Py_ssize_t)
 
@@ -128,7 +131,9 @@ cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(PyObject *, int *) except? -1
     object PyLong_FromLongLong(long long)
     PyObject *PyCell_GET(PyObject *)
-    PyObject *_PyType_Lookup(PyTypeObject *, PyObject *)
+    PyObject *PyFunction_GET_CODE(PyObject *)
+    PyObject *PyFunction_GET_DEFAULTS(PyObject *)
+    PyObject *PyFunction_GET_KW_DEFAULTS(PyObject *)
     bint PyCell_Check(PyObject *)
     PyObject *Py_True
     void PyErr_Clear()

@@ -41,6 +41,12 @@ cdef PyObject *call_vector(PyObject *callable, PyObject **args, size_t nargsf, P
     return <PyObject *>result
 
 
+cdef struct HomeC:
+    PyObject *place    # dictionary or cell
+    uint64_t version   # of the dictionary when its names were looked at last; 0: look
+    int first, end     # rows of its names
+
+
 cdef class JitFunction:
     """A decorated function. Calls go to a prebuilt kernel, else to a plan made in process, else to the interpreter."""
 
@@ -62,10 +68,14 @@ cdef class JitFunction:
     cdef PyObject **capture_homes     # dictionary or cell
     cdef PyObject **capture_names
     cdef object captures_keepalive
-    cdef int n_watched, n_methods
-    cdef PyObject **watched           # dictionary or cell, name, object: three for each name that was compiled in
-    cdef PyObject **methods           # class (NULL: of the first argument), name, member: three for each
-    cdef object watched_keepalive
+    cdef int n_homes, n_members, n_functions
+    cdef HomeC *homes                 # where names are kept
+    cdef PyObject **names             # name, object (NULL: none): two for each that was compiled in
+    cdef PyObject **members           # object (NULL: the first argument, `type`: its class), name, what the attribute leads to: three for each
+    cdef PyObject **functions         # function, code, defaults, keyword defaults: four for each
+    cdef object watch_keepalive
+    cdef list variants                # JitFunctions of the same function, compiled for other first arguments
+    cdef bint needs_variant           # no program of its own: compiled for first arguments only
     cdef int own_engine
     cdef object shape_check           # callable(args tuple) that raises ValueError, or None
     cdef uint64_t volatile_args       # arguments that come as ever new read-only arrays: not taken as constants
@@ -73,12 +83,16 @@ cdef class JitFunction:
 
     def __cinit__(self):
         self.vector = <vectorcallfunc><void *>call_vector
-        self.prebuilt, self.planned = [], []
+        self.prebuilt, self.planned, self.variants = [], [], []
         self.memory_bytes = <int64_t>1 << 62
 
     def __init__(self, fn, str name, state):
-        code = fn.__code__
         self.fn, self.name, self._state = fn, name, state
+        self._read_code()
+
+    def _read_code(self):
+        """Learn the parameters from the function's code."""
+        code = self.fn.__code__
         self.n_positional_only = code.co_posonlyargcount
         self.n_positional = code.co_argcount
         self.n_params = code.co_argcount + code.co_kwonlyargcount
@@ -89,8 +103,6 @@ cdef class JitFunction:
     def __dealloc__(self):
         free(self.capture_homes)
         free(self.capture_names)
-        free(self.watched)
-        free(self.methods)
 
     # --- being a function
 
@@ -147,48 +159,89 @@ cdef class JitFunction:
             self.capture_homes[i] = <PyObject *>self.captures_keepalive[0][i]
             self.capture_names[i] = <PyObject *>self.captures_keepalive[1][i]
 
-    def _set_watched(self, names, methods):
-        """What was compiled in: (dictionary or cell, name, object), and (class, name, member); class None: of the first
-        argument. An object `ABSENT`: the name is not defined."""
-        flat = ([part for row in names for part in row], [part for row in methods for part in row])
-        watched = <PyObject **>calloc(max(len(flat[0]), 1), sizeof(PyObject *))
-        looked_up = <PyObject **>calloc(max(len(flat[1]), 1), sizeof(PyObject *))
-        if watched == NULL or looked_up == NULL:
-            free(watched)
-            free(looked_up)
-            raise MemoryError("no memory for names that are watched")
-        for i in range(len(flat[0])):
-            watched[i] = NULL if flat[0][i] is _ABSENT else <PyObject *>flat[0][i]
-        for i in range(len(flat[1])):
-            looked_up[i] = NULL if flat[1][i] is None else <PyObject *>flat[1][i]
-        free(self.watched)
-        free(self.methods)
-        self.watched, self.methods = watched, looked_up
-        self.n_watched, self.n_methods = len(names), len(methods)
-        self.watched_keepalive = flat
-
-    cdef bint is_rebound(self, PyObject **args) noexcept:
-        """Whether a name that was compiled in stands for something else now."""
+    def _set_watch(self, names, members, functions):
+        """What was compiled in, as the rows of `bindings.Watch`."""
+        cdef PyObject **rows
+        cdef HomeC *home
         cdef int i
-        cdef PyObject *home
+        kept = []
+        names = sorted(names, key=lambda row: id(row[0]))
+        pairs = [row[1:] for row in names]
+        for table, nothing in ((pairs, _ABSENT), (members, None), (functions, None)):
+            flat = [part for row in table for part in row]
+            room = bytearray(max(len(flat), 1) * sizeof(PyObject *))
+            rows = <PyObject **><char *>room
+            for i, part in enumerate(flat):
+                rows[i] = NULL if part is nothing else <PyObject *>part
+            kept.append((flat, room))
+        room = bytearray((len(names) + 1) * sizeof(HomeC))
+        home = <HomeC *><char *>room - 1
+        for i, row in enumerate(names):
+            if i == 0 or home.place != <PyObject *>row[0]:
+                home += 1
+                home.place, home.first = <PyObject *>row[0], i
+            home.end = i + 1
+        kept.append((names, room))
+        self.homes = <HomeC *><char *>room
+        self.n_homes = home + 1 - self.homes
+        self.names = <PyObject **><char *>kept[0][1]
+        self.members = <PyObject **><char *>kept[1][1]
+        self.functions = <PyObject **><char *>kept[2][1]
+        self.n_members, self.n_functions = len(members), len(functions)
+        self.watch_keepalive = kept
+
+    cdef bint is_rebound(self, PyObject **args):
+        """Whether what was compiled in is something else now."""
+        return self.is_renamed() or (self.n_members != 0 and self.has_other_members(args))
+
+    cdef bint is_renamed(self) noexcept:
+        """Whether a name or a function that was compiled in changed."""
+        cdef int i, at
+        cdef uint64_t version
+        cdef HomeC *home
         cdef PyObject *value
-        cdef PyTypeObject *owner
-        for i in range(self.n_watched):
-            home = self.watched[3 * i]
-            if PyCell_Check(home):
-                value = PyCell_GET(home)
-            else:
-                value = PyDict_GetItemWithError(home, self.watched[3 * i + 1])
+        cdef PyObject **row
+        for i in range(self.n_homes):
+            home = &self.homes[i]
+            if PyCell_Check(home.place):
+                if PyCell_GET(home.place) != self.names[2 * home.first + 1]:
+                    return True
+                continue
+            version = pb_dict_version(home.place)
+            if version == home.version and version:
+                continue
+            for at in range(home.first, home.end):
+                value = PyDict_GetItemWithError(home.place, self.names[2 * at])
                 if value == NULL:
                     PyErr_Clear()
-            if value != self.watched[3 * i + 2]:
+                if value != self.names[2 * at + 1]:
+                    return True
+            home.version = version
+        for i in range(self.n_functions):
+            row = &self.functions[4 * i]
+            if PyFunction_GET_CODE(row[0]) != row[1] or PyFunction_GET_DEFAULTS(row[0]) != row[2] \
+                    or PyFunction_GET_KW_DEFAULTS(row[0]) != row[3]:
                 return True
-        for i in range(self.n_methods):
-            owner = <PyTypeObject *>self.methods[3 * i]
-            if owner == NULL:
-                owner = Py_TYPE(<object>args[0])
-            if _PyType_Lookup(owner, self.methods[3 * i + 1]) != self.methods[3 * i + 2]:
+        return False
+
+    cdef bint has_other_members(self, PyObject **args):
+        """Whether an attribute that was compiled in leads elsewhere: of a class, or of this call's first argument (NULL:
+        those of classes alone)."""
+        cdef int i, n = self.n_members
+        cdef PyObject **row = self.members
+        if n == 0:
+            return False
+        kept = self.watch_keepalive  # looking at an attribute may run code that sets another watch
+        for i in range(n):
+            if row[0] == <PyObject *>type:
+                if args != NULL and not pb_attribute_is(<PyObject *>Py_TYPE(<object>args[0]), row[1], row[2]):
+                    return True
+            elif row[0] != NULL:
+                if not pb_attribute_is(row[0], row[1], row[2]):
+                    return True
+            elif args != NULL and not pb_attribute_is(args[0], row[1], row[2]):
                 return True
+            row += 3
         return False
 
     def _differs(self, tuple args):
@@ -197,11 +250,19 @@ cdef class JitFunction:
         self.spread(args, slots)
         return self.is_rebound(slots)
 
-    def _call_all(self, tuple args):
-        """A call with a value for every parameter."""
+    def _renamed(self):
+        """Whether a name, a function or a class's member that was compiled in changed, whatever a call's arguments are."""
+        return self.is_renamed() or self.has_other_members(NULL)
+
+    def _set_variants(self, functions, bint needs_one):
+        """Other programs of the function, the one to try first in front."""
+        self.variants, self.needs_variant = list(functions), needs_one
+
+    def _serve(self, tuple args):
+        """A call with a value for every parameter, by the program of this one, which fits."""
         cdef PyObject *slots[256]
         self.spread(args, slots)
-        return self.call(slots)
+        return self.call(slots, True)
 
     def _configure(self, engine, memory_bytes, shape_check):
         self.own_engine = ENGINE_CODES[engine]
@@ -228,8 +289,8 @@ cdef class JitFunction:
 
     def _clear(self):
         """Forget plans and captures (the function is compiled again)."""
-        self.prebuilt, self.planned = [], []
-        self.is_ready = False
+        self.prebuilt, self.planned, self.variants = [], [], []
+        self.is_ready = self.needs_variant = False
 
     def _mark_volatile(self, int argument):
         if argument < 64:
@@ -239,8 +300,17 @@ cdef class JitFunction:
         return argument < 64 and bool(self.volatile_args >> argument & 1)
 
     def _counts(self):
-        """(prebuilt, jit, interpreter, python, kernels launched, peak arena bytes)."""
+        """(prebuilt, jit, interpreter, python, kernels launched, peak arena bytes), those of variants left out."""
         return (self.n_prebuilt, self.n_planned, self.n_interpreted, self.n_python, self.launched, self.peak_arena)
+
+    def _absorb(self, JitFunction other):
+        """Take over the counts of a variant that goes."""
+        self.n_prebuilt += other.n_prebuilt
+        self.n_planned += other.n_planned
+        self.n_interpreted += other.n_interpreted
+        self.n_python += other.n_python
+        self.launched += other.launched
+        self.peak_arena = max(self.peak_arena, other.peak_arena)
 
     def _count(self, int engine):
         if engine == INTERPRETER:
@@ -291,15 +361,25 @@ cdef class JitFunction:
             code = forced_engine
         return self.own_engine if code < 0 else code
 
-    cdef object call(self, PyObject **args):
-        # args: one object for each parameter, borrowed
+    cdef object call_rebound(self, PyObject **args):
+        # what was compiled in is something else for this call
+        cdef JitFunction variant
+        if not self.is_renamed():
+            for item in self.variants:
+                variant = <JitFunction>item
+                if not variant.is_rebound(args):
+                    return variant.call(args, True)
+        return self._state.rebound(self.tuple_of(args))
+
+    cdef object call(self, PyObject **args, bint fits=False):
+        # args: one object for each parameter, borrowed; fits: what was compiled in is known to be the same
         cdef int engine, status = 0, why = 0, i, mode, missed
         cdef Entry entry
         if not self.is_ready:
             self._state.prepare()
         engine = self.engine()
-        if self.n_watched + self.n_methods and engine != PYTHON and self.is_rebound(args):
-            return self._state.rebound(self.tuple_of(args))
+        if not fits and self.n_functions and engine != PYTHON and (self.needs_variant or self.is_rebound(args)):
+            return self.call_rebound(args)
         if self.shape_check is not None:
             self.shape_check(self.tuple_of(args))
         if engine <= JIT:

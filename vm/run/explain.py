@@ -90,6 +90,9 @@ def explain_call(state: Any, args: tuple) -> Explanation:
     state.prepare()
     function = state.function
     engine = function._engine()
+    if engine != _dispatch.ENGINE_CODES["python"]:
+        state = state.serving(args)
+        function = state.function
     _, planned = function._entries()
     found = _prebuilt(state, args, engine)
     if found.engine == "prebuilt":

@@ -9,7 +9,7 @@ import re
 import sys
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from time import perf_counter
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import flags, options
-from ..bindings import first_change, member_of, members, methods, own_names, watched
+from ..bindings import ABSENT, Watch, first_change, underlying, watch_own_names, watch_rows
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
 from .deadline import Overdue, time_limit
@@ -28,6 +28,7 @@ TRAPPED = 6  # a status of _dispatch.Entry
 RAISE = 7    # the trap of a `raise` of the program
 MAX_MISSES = 256   # misses kept one by one for calls that no plan served
 MAX_REFUSED = 4096
+MAX_VARIANTS = 32  # programs of one function, for classes that override what it calls
 MAX_REFUSALS = 8   # refused shapes of one kind of arguments after which the kind itself is refused
 _TRAPS: dict[int, tuple[type[Exception], str]] = {
     1: (IndexError, "index out of bounds"),
@@ -43,10 +44,14 @@ sessions: list[Any] = []  # open recordings (recorder.Session): they take the co
 
 
 class FunctionState:
-    """One decorated function: its options, program, bundle, and what could not be planned."""
+    """One decorated function: its options, program, bundle, and what could not be planned.
+
+    What the class of a call's first argument decides (`self.step(...)`) is compiled in as the function's own class has it.
+    Objects that have it otherwise are served by variants: states of their own, each with a program made for such an object.
+    """
 
     def __init__(self, fn: Any, shapes: Mapping[str, str] | None, given: Mapping[str, object] | None, fallback: str,
-                 threads: int | None, tier_up: bool) -> None:
+                 threads: int | None, tier_up: bool, main: FunctionState | None = None) -> None:
         self.fn, self.shapes, self.given = fn, shapes, given
         self.fallback, self.threads, self.tier_up = fallback, threads, tier_up
         self.function = _dispatch.JitFunction(fn, qualified_name(fn), self)
@@ -59,9 +64,10 @@ class FunctionState:
         self._unsupported: UnsupportedError | None = None
         self._invalid: VerifyError | None = None
         self._has_captures = False
-        self._bindings: Sequence[tuple[str, str, str, str]] = ()  # names that were compiled in
-        self._methods: list[tuple[str, Any]] = []
+        self._code = fn.__code__
         self._was_rebound = False
+        self.main = main  # of a variant: whose it is
+        self.variants: list[FunctionState] = []  # the last used one first
         self._warned: set[str] = set()  # why calls ran in Python
         self.generation = 0  # plans made so far
         self.refused: dict[object, int] = {}        # arguments with shapes -> calls since they were refused
@@ -72,7 +78,8 @@ class FunctionState:
         self.other_misses = 0
         self.asked_to_interpret = 0  # calls under engine 'interpreter'
         self.retired: list[Any] = []  # entries that were dropped, for their counts
-        states.add(self)
+        if main is None:
+            states.add(self)
 
     # --- getting ready
 
@@ -92,7 +99,12 @@ class FunctionState:
                 from .shape_spec import compile_check
 
                 shape_check = compile_check(self.fn, self.shapes)
-            self._find_bundle()
+            if self.main is None:
+                self._find_bundle()
+                for variant in self.variants:
+                    variant.function._unready()
+            else:
+                self.bundle_reason = self.main.bundle_reason if self.main.bundle is None else "GUARD"
             self.function._configure(self.settings["engine"], self.settings["memory_bytes"], shape_check)
 
     def _find_bundle(self) -> None:
@@ -165,78 +177,113 @@ class FunctionState:
             raise bundle.BundleError(found.name, field=f"binding of {where}", built=then, here=now,
                                      effect=f"calls to '{name}' use the JIT",
                                      fix="record, plan and build again with the names as they are here", reason="GUARD")
-        self._watch(rows)
+        if self._program is None:  # which knows better
+            self._watch(watch_rows(self.fn, rows))
 
-    def _watch(self, rows: Sequence[tuple[str, str, str, str]]) -> None:
-        """Have each call look whether names that were compiled in still stand for the same."""
-        self._bindings, self._methods = rows, methods(self.fn, rows)
-        own = [(None, name, member) for name, member in self._methods]
-        self.function._set_watched(watched(self.fn, rows), [*own, *members(self.fn, rows)])
+    def _watch(self, watch: Watch) -> None:
+        """Have each call look whether what was compiled in is still the same."""
+        self.function._set_watch(watch.names, watch.members, watch.functions)
 
     def rebound(self, args: tuple) -> object:
         """The result of a call that finds a name rebound: a cell that ran again, a class that overrides a method."""
+        if self.fn.__code__ is not self._code:  # the arguments were spread over the old code's parameters
+            with self.lock:
+                self._code = self.fn.__code__
+                self._compile_again()
+                self.function._read_code()
+            return self.fn(*args)
+        return self.serving(args).function._serve(args)
+
+    def serving(self, args: tuple) -> FunctionState:
+        """The state whose program fits a call: this one, or a variant, made now if there is none."""
         with self.lock:
-            if self._methods and methods(self.fn, self._bindings) == self._methods:
-                for name, member in self._methods:
-                    if member_of(type(args[0]), name) is not member:
-                        return self._overridden(type(args[0]), name, args)
-            self.retired += [e for entries in self.function._entries() for e in entries if e.counts()[0]]
-            del self.retired[:-256]
-            self._program = self._unsupported = self._invalid = None
-            self._was_rebound = True
-            self.refused.clear()
-            self.refused_kinds.clear()
-            self.function._set_watched([], [])
-            self.function._clear()
-            self.generation += 1
-        return self.function._call_all(args)
+            if self.function._renamed():
+                self._compile_again()
+            with suppress(UnsupportedError, VerifyError):
+                self.program()
+            if not self.function._differs(args) and (self._unsupported is None or not self._is_method_of(args)):
+                return self
+            for at, variant in enumerate(self.variants):
+                if not variant.function._differs(args):
+                    self.variants.insert(0, self.variants.pop(at))
+                    break
+            else:
+                variant = FunctionState(self.fn, self.shapes, self.given, self.fallback, self.threads, self.tier_up, self)
+                variant.prepare()
+                with suppress(UnsupportedError, VerifyError):
+                    variant.program(args[0])
+                self.variants.insert(0, variant)
+                if len(self.variants) > MAX_VARIANTS:
+                    self._drop(self.variants.pop())
+            self.function._set_variants([v.function for v in self.variants], self._unsupported is not None)
+            return variant
 
-    def _is_of_another_class(self, args: tuple) -> bool:
-        """Whether methods that are compiled in, now, are not those of the first argument."""
-        with suppress(UnsupportedError):
-            self.program()
-        return bool(self._methods) and self.function._differs(args)
+    def _is_method_of(self, args: tuple) -> bool:
+        """Whether a call's first argument is an object of a class that holds the function."""
+        if not args or type(args[0]).__module__ in ("builtins", "numpy"):
+            return False
+        return any(underlying(member) is self.fn for cls in type(args[0]).__mro__ for member in cls.__dict__.values())
 
-    def _overridden(self, owner: type, method: str, args: tuple) -> object:
-        """A call on an object whose class has its own version of a method that was compiled in."""
-        from ..lang.frontend.refusals import REFUSALS
+    def _compile_again(self) -> None:
+        """Forget the program and what was made of it, but for the counts."""
+        self.retired += [e for entries in self.function._entries() for e in entries if e.counts()[0]]
+        for variant in self.variants:
+            self._drop(variant)
+        del self.retired[:-256]
+        self._program = self._unsupported = self._invalid = None
+        self._was_rebound = True
+        self.variants = []
+        self.refused.clear()
+        self.refused_kinds.clear()
+        self._watch(Watch())
+        self.function._clear()
+        self.generation += 1
 
-        row = REFUSALS["overridden-method"]
-        error = UnsupportedError(f"'{owner.__qualname__}' overrides '{method}', which was compiled into "
-                                 f"'{self.fn.__qualname__}'", kind="overridden-method", hint=row.hint,
-                                 file=self.fn.__code__.co_filename, line=self.fn.__code__.co_firstlineno, column=1)
-        if self.fallback != "python":
-            raise error
-        return self._run_python(args, error)
+    def _drop(self, variant: FunctionState) -> None:
+        """Take over the counts of a variant that goes."""
+        from .stats import misses_of
 
-    def program(self) -> Any:
-        """The function's Program, compiled at the first time. Raises UnsupportedError, or VerifyError (no way out)."""
+        missed, other = misses_of(variant)
+        for key, count in missed.items():
+            self.settled[key] = self.settled.get(key, 0) + count
+        self.other_misses += other
+        self.asked_to_interpret += variant.asked_to_interpret
+        self.function._absorb(variant.function)
+
+    def program(self, receiver: object = ABSENT) -> Any:
+        """The function's Program, compiled at the first time. Raises UnsupportedError, or VerifyError (no way out).
+
+        receiver: of a variant, the first argument of the call that it is made for.
+        """
         if self._program is not None:
             return self._program
         with self.lock:
             error = self._unsupported or self._invalid
             if error is None and self._program is None:
                 try:
-                    self._program = self._compile()
+                    self._program = self._compile(receiver)
                 except (UnsupportedError, VerifyError) as refusal:
                     error = refusal
             if error is not None:  # about the user's source, which it names: frames of the compiler tell nobody anything
                 raise error.with_traceback(None) from None
             return self._program
 
-    def _compile(self) -> Any:
+    def _compile(self, receiver: object) -> Any:
         start = perf_counter()
         program: Any
+        watch = Watch()
         try:
             from ..lang.frontend import compile_function
 
-            program = compile_function(self.fn)
+            program = compile_function(self.fn, receiver=receiver, watch=watch)
         except UnsupportedError as error:
-            program = self._shipped_program() if error.kind == "no-source" else None
+            program = self._shipped_program() if error.kind == "no-source" and self.main is None else None
             if program is None:
                 self._unsupported = error
-                self.function._set_watched(own_names(self.fn), [])  # one of them may be mended
+                watch_own_names(self.fn, watch)
+                self._watch(watch)
                 raise
+            watch = watch_rows(self.fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
         try:
             program.verify()
         except VerifyError as error:  # an endless loop, say: kernels could not be interrupted
@@ -249,7 +296,7 @@ class FunctionState:
 
             dump(f"bytecode of {self.function.name}", program.disassemble())
         self._bind_captures([(c.scope, c.module, c.name) for c in program.captures])
-        self._watch([(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
+        self._watch(watch)
         return program
 
     def _shipped_program(self) -> Any:
@@ -286,8 +333,10 @@ class FunctionState:
     def miss(self, args: tuple, engine: int, why: int) -> object:
         """The result of a call that no present plan takes; why: the furthest that a prebuilt plan got."""
         reason = self.reason_of(why)
-        if self._program is None and self._is_of_another_class(args):
-            return self.rebound(args)
+        if self.main is None and self._program is None:
+            found = self.serving(args)
+            if found is not self:
+                return found.function._serve(args)
         if engine == _dispatch.ENGINE_CODES["prebuilt"]:
             from .explain import miss_text
 
@@ -575,6 +624,8 @@ class FunctionState:
     def reset_after_fork(self) -> None:
         """A lock that another thread held is held by nobody in the child."""
         self.lock = threading.RLock()
+        for variant in self.variants:
+            variant.reset_after_fork()
 
 
 trace_hook: Any = None  # set by dispatch.trace: a function that gives the hook of the running context, or None

@@ -13,7 +13,9 @@ MAX_MISSES = 256  # rows of `misses` in one answer, the most frequent first
 
 def function_stats(state: Any) -> dict[str, Any]:
     """Counters of a function: calls by engine (they add up), kernels launched, peak arena bytes, missed shapes."""
-    prebuilt, jit, interpreter, python, launched, peak = state.function._counts()
+    counted = [s.function._counts() for s in (state, *state.variants)]
+    prebuilt, jit, interpreter, python, launched = (sum(column) for column in list(zip(*counted, strict=True))[:5])
+    peak = max(row[5] for row in counted)
     return {"calls": prebuilt + jit + interpreter + python, "prebuilt": prebuilt, "jit": jit,
             "interpreter": interpreter, "python": python, "kernels_launched": launched, "peak_arena_bytes": peak,
             "misses": misses(state)}
@@ -25,12 +27,13 @@ def misses(state: Any) -> list[dict[str, Any]]:
     shape: {symbol: extent}; nearest: the bucket that misses by least, {symbol: n or [lo, hi]}, or None. A row with
     an empty shape counts what no longer fitted into the tables.
     """
-    counted: dict[tuple[Shape, str], int] = dict(state.misses)
-    present, missed_other = _present_misses(state)
-    other = state.other_misses + missed_other
-    for part in (state.settled, present):
-        for key, missed in part.items():
-            counted[key] = counted.get(key, 0) + missed
+    counted: dict[tuple[Shape, str], int] = {}
+    other = 0
+    for one in (state, *state.variants):
+        missed, uncounted = misses_of(one)
+        other += uncounted
+        for key, count in missed.items():
+            counted[key] = counted.get(key, 0) + count
     names = symbol_names(state)
     known = buckets(state)
     found: list[dict[str, Any]] = [
@@ -42,6 +45,16 @@ def misses(state: Any) -> list[dict[str, Any]]:
     if other:
         found.append({"shape": {}, "reason": state.reason_of(0), "nearest": None, "count": other})
     return found
+
+
+def misses_of(state: Any) -> tuple[dict[tuple[Shape, str], int], int]:
+    """(shape, reason) -> calls of one state's program, and the calls of shapes that are not kept."""
+    counted: dict[tuple[Shape, str], int] = dict(state.misses)
+    present, other = _present_misses(state)
+    for part in (state.settled, present):
+        for key, missed in part.items():
+            counted[key] = counted.get(key, 0) + missed
+    return counted, state.other_misses + other
 
 
 def _present_misses(state: Any) -> tuple[dict[tuple[Shape, str], int], int]:
@@ -158,6 +171,8 @@ def metrics() -> str:
     for metric, help_text, value in (
             ("prebake_packed_operands", "Constant operands held in packed form.", packs),
             ("prebake_packed_bytes", "Their bytes.", pack_bytes),
+            ("prebake_mapped_pack_bytes", "Those of them that lie in files, shared by all processes.",
+             _dispatch.mapped_pack_bytes()),
             ("prebake_result_pool_bytes", "Bytes kept for the next results.", _dispatch.result_pool_bytes())):
         lines += [f"# HELP {metric} {help_text}", f"# TYPE {metric} gauge", f"{metric} {value}"]
     return "\n".join(lines) + "\n"

@@ -10,6 +10,7 @@ import ast
 import sys
 from types import FunctionType
 
+from ...bindings import ABSENT, Watch
 from ...errors import UnsupportedError
 from ..bytecode import Param, Program
 from ..source import FunctionSource, load_source
@@ -26,37 +27,50 @@ __all__ = ["REFUSALS", "compile_function", "render_refusals"]
 _CO_GENERATOR, _CO_COROUTINE = 0x20, 0x80 | 0x100 | 0x200
 
 
-def compile_function(fn: FunctionType, owner: type | None = None) -> Program:
+def compile_function(fn: FunctionType, owner: type | None = None, receiver: object = ABSENT,
+                     watch: Watch | None = None) -> Program:
     """The Program of a plain Python function; helpers that it calls are compiled into it.
 
-    owner: the class of `self` when fn is a method; without it the class is found through the qualified name. What names
-    stand for is compiled in and recorded (`Program.bindings`): methods that a subclass overrides are told at the call.
+    owner: the class of `self` when fn is a method; without it the class is found through the qualified name. receiver: a
+    call's first argument, whose own methods are meant. What names stand for is compiled in and recorded
+    (`Program.bindings`, and as objects in `watch`, also when the function is refused).
     Raises UnsupportedError with file, line, column, kind and hint.
     """
+    watch = Watch() if watch is None else watch
+    owner = type(receiver) if receiver is not ABSENT else owner
     if not isinstance(fn, FunctionType):
         row = REFUSALS["not-a-function"]
         raise UnsupportedError(f"{row.what}, not a {type(fn).__name__}", kind="not-a-function", hint=row.hint)
     source = load_source(fn)
-    try:
-        return _Compiler(fn, source, owner).run()
-    except NeedsCopies:
-        compiler = _Compiler(fn, source, owner)
-        compiler.copy_loads = True
-        return compiler.run()
-    except RecursionError:
-        compiler = _Compiler(fn, source, owner)
-        compiler.refuse("too-large", source.node, "the function nests deeper than Python's own recursion limit")
+    copies, properties = False, True
+    while True:
+        compiler = _Compiler(fn, source, owner, receiver, watch)
+        compiler.copy_loads, compiler.inlines_properties = copies, properties
+        try:
+            return compiler.run()
+        except NeedsCopies:
+            copies = True
+        except UnsupportedError:
+            if not (properties and compiler.has_properties):
+                raise
+            properties = False  # one that is not compiled is read as Python reads it
+        except RecursionError:
+            compiler.refuse("too-large", source.node, "the function nests deeper than Python's own recursion limit")
 
 
 class _Compiler(Statements):
     """One compilation of one function."""
 
-    def __init__(self, fn: FunctionType, source: FunctionSource, owner: type | None) -> None:
+    def __init__(self, fn: FunctionType, source: FunctionSource, owner: type | None, receiver: object,
+                 watch: Watch) -> None:
         super().__init__()
         self.fn = fn
+        self.receiver = receiver
+        self.watch = watch
+        watch.function(fn)
         self.sources.append(source)
         self.main = self.frame = Frame(source, 0, fn, source.node, None,
-                                       owner or _enclosing_class(fn), fn.__code__)
+                                       owner or _enclosing_class(fn), fn)
         self.stack = [self.main]
         self.unloaded = set()
         self.param_symbols = {}

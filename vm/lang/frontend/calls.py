@@ -6,17 +6,18 @@ import ast
 import builtins
 import math
 from collections.abc import Callable
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ....templates.registry import BY_NAME, REQUIRED, TYPE_NAMES, Kernel, Parameter
+from ...bindings import ABSENT, member_of, underlying
 from ...dtypes import dtype_code
 from ..opcodes import BUILD_KINDS
 from . import codes
 from .expressions import Expressions
-from .names import MISSING, as_dtype, is_jitted
+from .names import MISSING, as_dtype, is_jitted, is_static
 from .scope import BoundMethod, Closure, Frame
 
 _TUPLE, _SLICE = BUILD_KINDS.index("tuple"), BUILD_KINDS.index("slice")
@@ -70,6 +71,8 @@ class Calls(Expressions):
                 return self._method(node, func, dst)
             member = getattr(base, func.attr)
             if isinstance(member, MethodType) and isinstance(member.__self__, type):
+                if isinstance(base, type):
+                    self.bind_member(base, func.attr)
                 return self.inline(node, member.__func__, [], dst, member.__self__, [member.__self__],  # type: ignore[arg-type]
                                    lambda: self._class_capture(func.value))
             if callable(member):
@@ -273,17 +276,59 @@ class Calls(Expressions):
         return self.kernel_call(node, kernel, [receiver], dst)
 
     def _own_method(self, node: ast.Call, owner: type, func: ast.Attribute, dst: int) -> int:
-        """`self.name(...)` as the inlined method; -1 when the class has no such method."""
+        """`self.name(...)` as the inlined method; -1 when self has no such attribute."""
         name = self.mangled(func.attr)
-        member = MISSING
-        for cls in owner.__mro__:
-            if name in cls.__dict__:
-                member = cls.__dict__[name]
-                break
-        if member is MISSING:
+        if self.receiver is not ABSENT:
+            return self._method_of_receiver(node, owner, name, dst)
+        try:
+            member = member_of(owner, name)
+        except AttributeError:
             return -1
+        self.watch.member(None, name, member)
         self.note_binding("self", owner.__module__, f"{owner.__qualname__}.{name}", member)
         return self._bound(node, member, func, dst, owner)
+
+    def _method_of_receiver(self, node: ast.Call, owner: type, name: str, dst: int) -> int:
+        """The method as the call's own first argument has it: an instance may keep a function under any name."""
+        found = self.of_receiver(node.func, name)
+        if found is MISSING:
+            return -1
+        if isinstance(found, MethodType):
+            if found.__self__ is self.receiver and isinstance(underlying(found), FunctionType):
+                return self.inline(node, underlying(found), [self._self_register()], dst, owner)
+            if found.__self__ is owner and isinstance(found.__func__, FunctionType):
+                return self.inline(node, found.__func__, [], dst, owner, [owner], lambda: self._class_of_self(node))
+        elif is_static(found):
+            return self.call_static(node, found, dst)
+        self.refuse("dynamic-call", node.func, f"'{ast.unparse(node.func)}' is a {type(found).__name__} here")
+
+    def own_property(self, node: ast.Attribute, dst: int) -> int:
+        """A property of self as the inlined function: code that runs at each read; -1 for other attributes."""
+        owner, name = self.frame.owner, self.mangled(node.attr)
+        member = next((c.__dict__[name] for c in owner.__mro__ if name in c.__dict__), None) if owner is not None else None
+        if type(member) is not property or not isinstance(member.fget, FunctionType) or not self.inlines_properties:
+            return -1
+        self.has_properties = True
+        self.watch.member(type, name, member)
+        self.note_binding("self", owner.__module__, f"{owner.__qualname__}.{name}", member)  # type: ignore[union-attr]
+        call = ast.copy_location(ast.Call(node, [], []), node)
+        return self.inline(call, member.fget, [self._self_register()], dst, owner)
+
+    def of_receiver(self, node: ast.expr, name: str) -> Any:
+        """What an attribute of the call's first argument leads to, looked at again at each call; `MISSING`: there is none.
+
+        Refuses what is made anew at each look.
+        """
+        try:
+            found, again = getattr(self.receiver, name), getattr(self.receiver, name)
+        except AttributeError:
+            return MISSING
+        if found is not again and (not isinstance(found, MethodType) or found != again):
+            self.refuse("dynamic-call", node, f"'{ast.unparse(node)}' is another object each time")
+        self.watch.member(None, name, found)
+        owner = type(self.receiver)
+        self.note_binding("self", owner.__module__, f"{owner.__qualname__}.{name}", underlying(found))
+        return found
 
     def _bound(self, node: ast.Call, member: Any, func: ast.Attribute, dst: int, owner: type) -> int:
         """A member of a class called on self."""
@@ -291,7 +336,7 @@ class Calls(Expressions):
             return self.call_static(node, member.__func__, dst)
         if isinstance(member, classmethod):
             return self.inline(node, member.__func__, [], dst, owner, [owner],  # type: ignore[arg-type]
-                               self._self_register)
+                               lambda: self._class_of_self(node))
         if is_jitted(member):
             member = member.__wrapped__
         if isinstance(member, FunctionType):
@@ -304,15 +349,23 @@ class Calls(Expressions):
         self.read_local(frame, register)
         return register
 
+    def _class_of_self(self, node: ast.Call) -> int:
+        """The class of self, for what is read of it at run time."""
+        return self.value(node, codes.LOAD_ATTR, -1, self._self_register(), self.const_index("__class__"))
+
     def _super_method(self, node: ast.Call, func: ast.Attribute, dst: int) -> int:
         owner = self.frame.owner
         names = [p for p in self.frame.source.qualname.split(".") if p != "<locals>"]
         if owner is None or len(names) < 2 or not self.frame.self_name:
             self.refuse("super", func)
         mro = owner.__mro__
+        self.watch.member(None, "__class__", owner)  # another class has another line of bases
+        self.note_binding("self", owner.__module__, f"{owner.__qualname__}.__class__", owner)
         at = next((i for i, cls in enumerate(mro) if cls.__name__ == names[-2]), len(mro))
         for cls in mro[at + 1:]:
             if func.attr in cls.__dict__:
+                if not isinstance(getattr(cls, func.attr), BuiltinFunctionType):
+                    self.bind_member(cls, func.attr)
                 return self._bound(node, cls.__dict__[func.attr], func, dst, owner)
         self.refuse("unknown-method", func, f"no base class has a method '{func.attr}'")
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ...bindings import meaning_of
+from ...bindings import Watch, meaning_of, underlying
 from ...dtypes import dtype_code
 from ...errors import UnsupportedError
 from ..bytecode import UNBOUND, Binding, Capture, Instruction, Param, Position, Program, SourceFunction
@@ -49,6 +49,8 @@ class Emitter:
         self.captures: list[Capture] = []
         self.sources: list[FunctionSource] = []
         self.bindings: dict[tuple[str, str, str], Any] = {}  # scope, module, path -> what was compiled in
+        self.watch = Watch()  # the same, as objects
+        self.reached: dict[int, tuple[str, str, str]] = {}  # id of a function -> the binding that led to it
         self._const_index: dict[object, int] = {}
         self._const_reg: dict[int, int] = {}
         self.const_of: dict[int, object] = {}  # register -> the constant that it always holds
@@ -243,6 +245,7 @@ class Emitter:
             module = self.sources[0].module  # a script goes by its file's name
         if "<locals>" not in path and module.partition(".")[0] != _PACKAGE:
             self.bindings[scope, module, path] = value
+            self.reached.setdefault(id(underlying(value)), (scope, module, path))
 
     def refuse(self, kind: str, node: ast.AST, what: str = "", hint: str = "") -> NoReturn:
         """Raise UnsupportedError for a node of the present frame."""

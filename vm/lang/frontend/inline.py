@@ -71,13 +71,14 @@ class Inlining(Calls):
                           target.node)
             frame.self_name = parent.self_name
         else:
+            self.watch.function(target)
             source = load_source(target)
             if source not in self.sources:
                 self.sources.append(source)
-            frame = Frame(source, self.sources.index(source), target, source.node, None, owner,
-                          target.__code__)
+            frame = Frame(source, self.sources.index(source), target, source.node, None, owner, target)
             if owner is not None and source.node.args.args and not isinstance(source.node, ast.Lambda):
-                frame.self_name = source.node.args.args[0].arg
+                name = source.node.args.args[0].arg
+                frame.self_name = "" if name in frame.names.counts else name
         for active in self.stack:
             if active.identity is frame.identity:
                 name = getattr(target, "__qualname__", "") or getattr(frame.identity, "name", "a lambda")
@@ -163,6 +164,8 @@ class Inlining(Calls):
                 self.refuse("call-arguments", node, f"{_shown(target)} misses the argument '{name}'")
             value = values[name]
             if isinstance(target, FunctionType):
+                if name in (target.__kwdefaults__ or {}):
+                    self.watch.name(target.__kwdefaults__, name, value)
                 self.note_binding("default", frame.source.module, f"{frame.source.qualname}({name})", value)
             if is_static(value) and name not in frame.names.counts:
                 frame.statics[name] = value

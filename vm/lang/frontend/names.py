@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ....templates.registry import BY_NAME
-from ...bindings import member_of
+from ...bindings import ABSENT, cell_of, member_of
 from ...dtypes import dtype_code
 from . import codes
 from .emitter import Emitter
@@ -48,6 +48,9 @@ class Names(Emitter):
     param_symbols: dict[int, str]
     deleted: set[int]  # registers of locals that a `del` somewhere unassigns
     tuples: set[int]  # registers that hold nothing but a tuple
+    receiver: object = ABSENT  # the first argument of the call that the program is made for
+    inlines_properties = True
+    has_properties = False
     copy_loads = False  # a `:=` stands somewhere: operands must not alias locals
 
     def expr(self, node: ast.expr, dst: int = -1) -> int:
@@ -145,7 +148,7 @@ class Names(Emitter):
         if cls is ast.Attribute:
             base = self.static(node.value)  # type: ignore[attr-defined]
             if base is MISSING:
-                return MISSING
+                return self._static_of_receiver(node)  # type: ignore[arg-type]
             if base is np:
                 cache = self.frame.root.static_cache
                 value = cache.get(("np", node.attr), cache)  # type: ignore[attr-defined]
@@ -159,13 +162,39 @@ class Names(Emitter):
             return self.static_call(node)  # type: ignore[arg-type]
         return MISSING
 
+    def _static_of_receiver(self, node: ast.Attribute) -> Any:
+        """A function that self keeps as an attribute (`self.act = np.tanh`); `MISSING` for methods and values."""
+        if self.receiver is ABSENT or not self.frame.self_name or node.value.__class__ is not ast.Name \
+                or node.value.id != self.frame.self_name:  # type: ignore[attr-defined]
+            return MISSING
+        kept = getattr(self.receiver, "__dict__", {})
+        name = self.mangled(node.attr)
+        if name not in kept or not is_static(kept[name]) or isinstance(kept[name], (ModuleType, np.dtype)):
+            return MISSING
+        return self.of_receiver(node, name)
+
+    def of_receiver(self, node: ast.expr, name: str) -> Any:
+        """What an attribute of the call's first argument leads to; calls come from a later layer."""
+        raise NotImplementedError
+
+    def own_property(self, node: ast.Attribute, dst: int) -> int:
+        """The register of a property of self, compiled in; -1 for other attributes. Calls come from a later layer."""
+        raise NotImplementedError
+
     def _bind_name(self, name: str, value: Any) -> None:
         root = self.frame.root
         if name in root.fn.__code__.co_freevars:
-            if root is self.main:  # those of helpers are out of reach later
+            self.watch.name(cell_of(root.fn, name), name, value)
+            if root is self.main:
                 self.note_binding("closure", root.source.module, name, value)
+            elif id(root.fn) in self.reached:
+                scope, module, path = self.reached[id(root.fn)]
+                self.note_binding(scope, module, f"{path}|{name}", value)
         elif name in root.fn.__globals__:
+            self.watch.name(root.fn.__globals__, name, value)
             self.note_binding("global", root.source.module, name, value)
+        else:
+            self.watch.name(root.fn.__globals__, name, ABSENT)  # a built-in, which a module may hide
 
     def static_call(self, node: ast.Call) -> Any:
         """np.dtype(...), np.finfo(...) and the like over what is known; `MISSING` otherwise."""
@@ -189,10 +218,17 @@ class Names(Emitter):
             return MISSING
         if isinstance(base, ModuleType):
             if base.__name__.partition(".")[0] not in ("numpy", "math", "builtins"):
+                self.watch.name(base.__dict__, node.attr, value if node.attr in base.__dict__ else ABSENT)
                 self.note_binding("global", base.__name__, node.attr, value)
-        elif isinstance(base, type) and base.__module__ != "numpy" and any(node.attr in c.__dict__ for c in base.__mro__):
-            self.note_binding("member", base.__module__, f"{base.__qualname__}.{node.attr}", member_of(base, node.attr))
+        elif isinstance(base, type) and base.__module__ != "numpy":
+            self.bind_member(base, node.attr)
         return value
+
+    def bind_member(self, cls: type, name: str) -> None:
+        """Record what a class's attribute leads to: a function, not a value that is read at run time."""
+        self.watch.member(cls, name, getattr(cls, name))
+        if any(name in c.__dict__ for c in cls.__mro__):
+            self.note_binding("member", cls.__module__, f"{cls.__qualname__}.{name}", member_of(cls, name))
 
     def static_value(self, node: ast.expr, value: Any, dst: int) -> int:
         """A static object as a run-time value: types stand for dtypes; functions cannot be values."""
@@ -219,6 +255,10 @@ class Names(Emitter):
                 kernel = BY_NAME[f"np.{info.__name__}"]
                 operands = [self.expr(node.value.args[0]), self.const(node, node.attr)]
                 return self.kernel(node, kernel.id, operands, dst)
+        if node.value.__class__ is ast.Name and node.value.id == self.frame.self_name:  # type: ignore[attr-defined]
+            register = self.own_property(node, dst)
+            if register >= 0:
+                return register
         source = self.expr(node.value)
         register = self.value(node, codes.LOAD_ATTR, dst, source, self.const_index(self.mangled(node.attr)))
         return register

@@ -64,8 +64,6 @@ REFUSALS: dict[str, Refusal] = {
     "helper-closure": Refusal("a helper reads a variable of the function that made it",
                               "pass the value to the helper as an argument"),
     "keyword": Refusal("this keyword is not supported", "leave it out, or do its work with separate calls"),
-    "overridden-method": Refusal("a subclass overrides a method that was compiled in",
-                                 "define the decorated method in the subclass again, or call a module function"),
     "print": Refusal("printing is not supported", "use prebake.debug.dump_tensor, or print in the caller"),
     "random": Refusal("random numbers are not drawn inside compiled code",
                       "draw them outside with numpy.random and pass the array in"),
