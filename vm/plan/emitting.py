@@ -244,10 +244,11 @@ class Emitting(State):
         if known is not None:
             return known
         x, y = facts.norm(a), facts.norm(b)
-        if not ((x.is_entry and y.is_entry) or (x - y).is_entry):
+        question = facts.question(x, y)
+        if not question.is_entry:
             self.trap(trap, ONE - compare("eq", x, y))
             return True
-        return facts.ask(facts.question(x, y))
+        return facts.ask(question)
 
     def broadcast(self, *shapes: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """NumPy's broadcast shape; refused (NumPy will raise) when the shapes do not fit."""

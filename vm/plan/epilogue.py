@@ -26,17 +26,20 @@ def take_epilogue(usage: Usage, region: Region, source: int, at: int, graph: Gra
     node = next(n for n in graph.inputs.values() if n.item.view is view)
     fired: list[str] = []
     epilogue, plus = allowed
+    user = _only_user(graph, node)
     for wanted, part, operand_of, name in (
             (epilogue and product.bias is None and product.residual is None, "bias", _row_vector, "product_epilogue"),
             (plus and product.residual is None, "residual", _whole, "product_residual")):
-        user, other = _addition(graph, node, product) if wanted else (None, None)
-        operand = operand_of(other, product) if other is not None else None
-        if user is not None and operand is not None and not region.is_written_between(operand.buffer, source - 1, at):
+        if not wanted or user is None or not _is_op(user, "add", product.dtype):
+            continue
+        first, second = user.args
+        operand = operand_of((second if first.real() is node else first).real(), product)
+        if operand is not None and not region.is_written_between(operand.buffer, source - 1, at):
             setattr(product, part, operand)
             region.reads.setdefault(operand.buffer, set()).add(source)
             user.alias = node
             fired.append(name)
-    user = _only_user(graph, node)
+            user = _only_user(graph, node)
     if epilogue and user is not None and _is_op(user, "maximum", product.dtype) and any(map(_is_zero, user.args)):
         product.act = "relu"
         user.alias = node
@@ -166,14 +169,6 @@ def _only_user(graph: Graph, node: Node) -> Node | None:
                 return None
             user = other
     return user
-
-
-def _addition(graph: Graph, node: Node, product: Contract) -> tuple[Node | None, Node | None]:
-    """The addition that alone reads a node, and what it adds."""
-    user = _only_user(graph, node)
-    if user is None or not _is_op(user, "add", product.dtype):
-        return None, None
-    return user, user.args[1].real() if user.args[0].real() is node else user.args[0].real()
 
 
 def _whole(node: Node, product: Contract) -> View | None:

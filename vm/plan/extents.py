@@ -19,11 +19,12 @@ _MAX_TERMS = 64  # past this an expression becomes one opaque atom
 class Atom:
     """An indivisible integer: op is 'sym', 'reg' or an opaque operation over Exprs; lo <= value <= hi always holds."""
 
-    __slots__ = ("args", "expr", "hi", "lo", "name", "op", "order")
+    __slots__ = ("args", "expr", "hi", "is_entry", "lo", "name", "op", "order")
 
     def __init__(self, op: str, name: object, args: tuple[Expr, ...], lo: Bound, hi: Bound, order: int) -> None:
         self.op, self.name, self.args, self.lo, self.hi, self.order = op, name, args, lo, hi, order
         self.expr: Expr | None = None  # the expression that is this atom alone
+        self.is_entry = op != "reg" and all([x.is_entry for x in args])  # decided once at call entry
 
     def __repr__(self) -> str:
         if self.op in ("sym", "reg"):
@@ -34,7 +35,7 @@ class Atom:
 class Expr:
     """const + sum(coef * product(atoms)); interned, so equality of normal forms is identity."""
 
-    __slots__ = ("_bounds", "_sort_key", "_text", "atoms", "const", "is_entry", "terms", "value")
+    __slots__ = ("_bounds", "_sort_key", "_text", "atom", "atoms", "const", "is_entry", "terms", "value")
 
     def __init__(self, const: int, terms: tuple[tuple[tuple[Atom, ...], int], ...]) -> None:
         self.const, self.terms = const, terms
@@ -43,10 +44,12 @@ class Expr:
         self._text = ""
         self._sort_key: tuple[list[tuple[list[int], int]], int] | None = None
         direct = [atom for product, _ in terms for atom in product]
+        # the atom that it is, where it is nothing else
+        self.atom: Atom | None = direct[0] if len(direct) == 1 and not const and terms[0][1] == 1 else None
         # every atom inside, opaque arguments included
         self.atoms: frozenset[Atom] = frozenset(direct).union(*[x.atoms for atom in direct for x in atom.args])
         # decided once at call entry: no runtime register anywhere inside
-        self.is_entry: bool = all(a.op != "reg" and all(x.is_entry for x in a.args) for p, _ in terms for a in p)
+        self.is_entry: bool = all([atom.is_entry for atom in direct])
 
     def __repr__(self) -> str:
         text = self._text
@@ -439,7 +442,12 @@ def is_equal(a: Expr | int, b: Expr | int) -> bool | None:
     a, b = as_expr(a), as_expr(b)
     if a is b:
         return True
-    lo, hi = sub(a, b).bounds()
+    return is_zero(sub(a, b))
+
+
+def is_zero(expr: Expr) -> bool | None:
+    """True or False when proved, None when it must be asked."""
+    lo, hi = expr.bounds()
     if lo == hi == 0:
         return True
     return False if lo > 0 or hi < 0 else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from .extents import Atom, Bound, Evaluator, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register, sub
+from .extents import Atom, Bound, Evaluator, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_zero, register, sub
 from .planner_errors import PlanRefused
 from .steps import Fact
 
@@ -24,6 +24,8 @@ class Facts:
         self._lowest: dict[Expr, Bound] = {}  # of `lower_bound`
         self._compared: dict[tuple[Expr, Expr], bool] = {}  # of `is_equal`, of normal expressions: what is proved stays so
         self._undecided: dict[tuple[Expr, Expr], int] = {}  # those that had no answer when so many facts were known
+        self._questions: dict[tuple[Expr, Expr], Expr] = {}  # of `question`
+        self._normal_tuples: set[tuple[Expr, ...]] = set()  # those that `is_normal` found to be so
         self.equal: dict[Atom, Expr] = {}  # symbols that facts proved equal to something simpler
         self._replaced: set[Atom] = set()  # the same symbols
         self.low: dict[Atom, int] = {}  # lower bounds of symbols that facts proved
@@ -47,10 +49,12 @@ class Facts:
 
     def is_normal(self, exprs: tuple[Expr, ...]) -> bool:
         """Whether `norm` would change none of them."""
-        replaced = self._replaced
-        for expr in exprs:
-            if not expr.atoms.isdisjoint(replaced):
-                return False
+        if exprs not in self._normal_tuples:
+            replaced = self._replaced
+            for expr in exprs:
+                if not expr.atoms.isdisjoint(replaced):
+                    return False
+            self._normal_tuples.add(exprs)
         return True
 
     def ask(self, question: Expr) -> bool:
@@ -76,22 +80,18 @@ class Facts:
         return known
 
     def _learn(self, question: Expr) -> None:
-        if question.const or len(question.terms) != 1:
+        known = question.atom
+        if known is None:
             return
-        (product, _), = question.terms
-        if len(product) != 1:
-            return
-        op, args = product[0].op, product[0].args
-        if op in ("le", "lt"):
-            low, high = args
-            self._learn_bound(low, high, strict=op == "lt")
-        elif op == "eq":
-            for a, b in (args, args[::-1]):
-                if not a.const and len(a.terms) == 1 and a.terms[0][1] == 1 and len(a.terms[0][0]) == 1:
-                    atom = a.terms[0][0][0]
-                    if atom.op == "sym" and atom not in b.atoms:
-                        self._learn_equal(atom, b)
-                        return
+        if known.op in ("le", "lt"):
+            low, high = known.args
+            self._learn_bound(low, high, strict=known.op == "lt")
+        elif known.op == "eq":
+            a, b = known.args
+            for atom, value in ((a.atom, b), (b.atom, a)):
+                if atom is not None and atom.op == "sym" and atom not in value.atoms:
+                    self._learn_equal(atom, value)
+                    return
 
     def _learn_equal(self, atom: Atom, value: Expr) -> None:
         """From now on a normal expression holds `value` where it held the symbol."""
@@ -102,6 +102,7 @@ class Facts:
                 self.equal[other] = known.substitute({atom: value})
         self.equal[atom] = value
         self._replaced.add(atom)
+        self._normal_tuples.clear()
         if self.bounds_of:
             self._lowest.clear()
 
@@ -132,11 +133,13 @@ class Facts:
         pair = (x, y)
         known = self._compared.get(pair)
         if known is None and self._undecided.get(pair) != len(self._known):
-            known = is_equal(x, y)
-            if known is None and (self.lower_bound(sub(x, y)) > 0 or self.lower_bound(sub(y, x)) > 0):
+            difference = sub(x, y)
+            known = is_zero(difference)
+            if known is None and not (difference.is_entry and difference.atoms.isdisjoint(self.low)) and (
+                    self.lower_bound(difference) > 0 or self.lower_bound(sub(y, x)) > 0):
                 known = False
             if known is None:
-                known = self._known.get(equality(*_apart(x, y)))
+                known = self._known.get(self.question(x, y))
             if known is None:
                 self._undecided[pair] = len(self._known)
             else:
@@ -150,17 +153,19 @@ class Facts:
             known = self.ask(self.question(self.norm(as_expr(a)), self.norm(as_expr(b))))
         return known
 
-    @staticmethod
-    def question(a: Expr, b: Expr) -> Expr:
+    def question(self, a: Expr, b: Expr) -> Expr:
         """What is asked where `is_equal` does not know of two normal expressions."""
-        return equality(*_apart(a, b))
+        found = self._questions.get((a, b))
+        if found is None:
+            found = self._questions[a, b] = equality(*_apart(a, b))
+        return found
 
     def can_equal(self, a: Expr | int, b: Expr | int) -> bool:
         """a == b: proved, or asked where both are known at entry; False otherwise."""
         known = self.is_equal(a, b)
         if known is None:
-            x, y = _apart(self.norm(as_expr(a)), self.norm(as_expr(b)))
-            return x.is_entry and y.is_entry and self.ask(equality(x, y))
+            question = self.question(self.norm(as_expr(a)), self.norm(as_expr(b)))
+            return question.is_entry and self.ask(question)
         return known
 
     def is_less_equal(self, a: Expr | int, b: Expr | int) -> bool | None:
@@ -306,7 +311,7 @@ class Facts:
 
     def check_int(self, expr: Expr) -> Expr:
         """The expression, refused when a 64-bit register could overflow where Python would not."""
-        if not expr.is_entry and not _is_register(expr):
+        if not expr.is_entry and not (expr.atom is not None and expr.atom.op == "reg"):  # a register's own value fits
             lo, hi = expr.bounds()
             if lo < -_INT_LIMIT or hi > _INT_LIMIT:
                 low, high = self.lower_bound(expr), -self.lower_bound(-expr)
@@ -315,17 +320,11 @@ class Facts:
         return expr
 
 
-def _is_register(expr: Expr) -> bool:
-    """One register's own value, which is in 64 bits already."""
-    return not expr.const and len(expr.terms) == 1 and expr.terms[0][1] == 1 and len(expr.terms[0][0]) == 1 and (
-        expr.terms[0][0][0].op == "reg")
-
-
 def _apart(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """Two sides that are equal exactly when a and b are: what both share, a loop variable say, is left out."""
     if a.is_entry and b.is_entry:
         return a, b
-    difference = a - b
+    difference = sub(a, b)
     if not difference.is_entry:
         return a, b
     left, right = const(0), const(0)

@@ -99,24 +99,20 @@ class _Fuser:
         tried: set[object] = set()
         while pending:
             key = pending.pop()
+            tried.add(key)
             graph = self.graphs[at]
             node = graph.inputs.get(key)
-            if node is None or key in tried:
+            view = node.item.view if node is not None else None
+            found = self.made.get(view.buffer) if view is not None else None
+            if node is None or found is None:
                 continue
-            view = node.item.view
-            if view is None:
-                continue
-            found = self.made.get(view.buffer)
-            if found is None:
-                continue
-            tried.add(key)
             source, way = found
             if way is None:
                 if self.chain and graph.n_ops == 0 and forward_product(self.usage, self.here, source, at, graph):
                     self._forwarded(source, at)
                     return
             elif self._take(source, at, node, key, way):
-                pending = list(self.graphs[at].inputs)
+                pending = [key for key in self.graphs[at].inputs if key not in tried]
 
     def _forwarded(self, source: int, at: int) -> None:
         product = self.here.steps[at]

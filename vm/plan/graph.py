@@ -61,25 +61,27 @@ class Graph:
         """A nest, opened."""
         graph = cls(nest.axes, nest.position)
         slots = [graph.add_input(item) for item in nest.inputs]
-        folds = False
+        changes = False  # closing makes it another nest: a constant is cast, or an operation is the same at every point
         for op in nest.ops:
+            args = op.args
             if op.op == "cast":
-                constant = cast_constant(op, slots[op.args[0]])
+                constant = cast_constant(op, slots[args[0]])
                 if constant is not None:
                     slots.append(graph.add_input(constant))
-                    folds = True
+                    changes = True
                     continue
-            node = Node(op, tuple([slots[i] for i in op.args]))
+            node = Node(op, tuple([slots[i] for i in args]))
             if op.view is not None:
-                node.marks = tuple(slots[i] for i, _, _ in op.indexes)
+                node.marks = tuple([slots[i] for i, _, _ in op.indexes])
                 graph.traps = True
+            changes = changes or _is_uniform(node)
             slots.append(node)
         graph.n_ops = len(nest.ops)
-        graph.source = None if folds or (nest.ops and any(map(_is_uniform, slots))) else nest
+        graph.source = None if changes else nest
         for out in nest.outs:
             marks: tuple[Node, ...] = ()
             if out.indexes:
-                marks = tuple(slots[i] for i, _, _ in out.indexes)
+                marks = tuple([slots[i] for i, _, _ in out.indexes])
                 graph.traps = True
             if out.reduce != "store":
                 graph.reduces = True

@@ -29,8 +29,8 @@ def _drop_dead(steps: list[Step], reads: dict[Buffer, int]) -> int:
         step = steps[at]
         if isinstance(step, Nest):
             outs = [out for out in step.outs
-                    if out.indexes or out.view.buffer.kind != "temp" or reads.get(out.view.buffer)]
-            if len(outs) == len(step.outs) or any(op.indexes for op in step.ops):
+                    if reads.get(out.view.buffer) or out.view.buffer.kind != "temp" or out.indexes]
+            if len(outs) == len(step.outs) or any([op.indexes for op in step.ops]):
                 continue
             if outs:
                 step.outs = outs

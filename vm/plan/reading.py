@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
+import numpy as np
+
 from ...templates.records import replace
 from ..lang.bytecode import Program
 from .planner_errors import PlanRefused
@@ -54,7 +56,6 @@ class LiveReader:
         sample = self.sample
         if row.kind == "array":
             array: Any = value
-            sample[f"{path}.data"] = array.__array_interface__["data"][0] if array.size else 0
             for axis, (extent, stride) in enumerate(zip(array.shape, array.strides, strict=True)):
                 sample[f"{path}.shape[{axis}]"] = extent
                 sample[f"{path}.strides[{axis}]"] = stride
@@ -63,6 +64,12 @@ class LiveReader:
             if abs(sample[path]) >= 2**47:
                 raise PlanRefused("an integer argument past 2**47", kind="big-int")
         return index
+
+    def locate(self) -> None:
+        """Add the addresses of all arrays to the sample."""
+        for row, array in zip(self.rows, self.objects, strict=True):
+            if isinstance(array, np.ndarray):
+                self.sample[f"{row.path}.data"] = array.__array_interface__["data"][0] if array.size else 0
 
     def length(self, index: int) -> int:
         """Length of a sequence row."""
@@ -99,6 +106,9 @@ class RecordedReader:
         if found is None:
             raise PlanRefused(f"the recorded signature does not hold {how} {key!r}", kind="signature")
         return found
+
+    def locate(self) -> None:
+        """The sample holds addresses already."""
 
     def length(self, index: int) -> int:
         """Length of a sequence row."""

@@ -6,7 +6,7 @@ body, at the level of the loop that defines them. Equal computations share a reg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..errors import InternalError
 from .code import Guard, Instr, Int, Move, Reg
@@ -87,7 +87,7 @@ class Registers:
         if reg is None:
             reg = self._scalars[scalar] = self.new(scalar.dtype)
             if scalar.expr is not None:
-                self._atoms[_atom_of(scalar)] = reg
+                self._atoms[scalar.expr.atom] = reg  # type: ignore[index]
         if scalar.expr is not None:
             self.forget()
         return reg
@@ -96,7 +96,7 @@ class Registers:
         """Register of a loop variable: it does not change inside the scope that is open now."""
         reg = self.define(scalar)
         if scalar.expr is not None:
-            self._levels[_atom_of(scalar)] = len(self.scopes) - 1
+            self._levels[scalar.expr.atom] = len(self.scopes) - 1  # type: ignore[index]
         return reg
 
     def forget(self) -> None:
@@ -157,17 +157,13 @@ class Registers:
         """Register that `bind` computes; the expression holds entry symbols alone."""
         reg = self.entry.exprs.get(expr)
         if reg is None:
-            terms = expr.terms
-            if not terms:
+            if expr.atom is not None:
+                reg = self._atom(expr.atom, 0)
+            elif not expr.terms:
                 reg = self.int_const(expr.const)
-            elif len(terms) == 1:
-                product, coef = terms[0]
-                reg = self._atom(product[0], 0) if coef == 1 and len(product) == 1 else self._product(product, coef, 0)
-                if expr.const:
-                    reg = self.op("add", reg, self.int_const(expr.const), 0)
             else:
                 total = -1
-                for product, coef in terms:
+                for product, coef in expr.terms:
                     if coef < 0 <= total:
                         total = self.op("sub", total, self._product(product, -coef, 0), 0)
                         continue
@@ -186,7 +182,7 @@ class Registers:
             regs.append(self.value(expr) if reg is None else reg)
         return tuple(regs)
 
-    def _product(self, product: tuple[Atom, ...], coef: int, level: int) -> Reg:
+    def _product(self, product: Sequence[Atom], coef: int, level: int) -> Reg:
         reg = self._atom(product[0], level)
         for atom in product[1:]:
             reg = self.op("mul", reg, self._atom(atom, level), level)
@@ -210,19 +206,17 @@ class Registers:
     def _runtime_sum(self, expr: Expr) -> Reg:
         """The entry part and the entry factor of each term in `bind`, the rest from the outermost loop inwards."""
         total, at = -1, 0
+        pending: list[tuple[int, list[Atom], list[Atom], int]] = []
         for product, coef in expr.terms:
-            if all(_is_entry(atom) for atom in product):
+            runtime = [atom for atom in product if not atom.is_entry]
+            if runtime:
+                pending.append((max(map(self._level, runtime)), [atom for atom in product if atom.is_entry], runtime, coef))
+            else:
                 term = self._product(product, coef, 0)
                 total = term if total < 0 else self.op("add", total, term, 0)
         if expr.const:
             constant = self.int_const(expr.const)
             total = constant if total < 0 else self.op("add", total, constant, 0)
-        pending: list[tuple[int, tuple[Atom, ...], tuple[Atom, ...], int]] = []
-        for product, coef in expr.terms:
-            runtime = tuple(atom for atom in product if not _is_entry(atom))
-            if runtime:
-                level = max(self._level(atom) for atom in runtime)
-                pending.append((level, tuple(atom for atom in product if _is_entry(atom)), runtime, coef))
         pending.sort(key=lambda item: item[0])
         for level, entry, runtime, coef in pending:
             at = max(at, level)
@@ -242,7 +236,7 @@ class Registers:
         return max([self._level(atom) for product, _ in expr.terms for atom in product], default=0)
 
     def _level(self, atom: Atom) -> int:
-        if _is_entry(atom):
+        if atom.is_entry:
             return 0
         if atom.op == "reg":
             return min(self._levels.get(atom, len(self.scopes) - 1), len(self.scopes) - 1)
@@ -301,13 +295,3 @@ class Registers:
         """dst = src, here."""
         if dst != src:
             self.emit(Move(dst, src))
-
-
-def _is_entry(atom: Atom) -> bool:
-    return atom.op != "reg" and all(x.is_entry for x in atom.args)
-
-
-def _atom_of(scalar: ScalarReg) -> Atom:
-    assert scalar.expr is not None
-    (product, _), = scalar.expr.terms
-    return product[0]

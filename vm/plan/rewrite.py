@@ -49,7 +49,9 @@ def substitute_plan(steps: list[Step], result: Result, change: Callable[[Expr], 
         if item is None or item in seen:
             return
         seen.add(item)
-        item.shape, item.strides, item.offset = exprs(item.shape), exprs(item.strides), expr(item.offset)
+        item.shape, item.strides = exprs(item.shape), exprs(item.strides)
+        if item.offset.terms:
+            item.offset = expr(item.offset)
         buffer = item.buffer
         if buffer not in seen:
             seen.add(buffer)

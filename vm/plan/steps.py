@@ -9,7 +9,6 @@ allow; every element is written before it is read; types agree.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeAlias
 
 from ...templates.records import fresh, record
@@ -419,16 +418,22 @@ class Plan:
     fired: dict[str, list[str]] = fresh(factory=dict)  # fusion rule -> notes, for `explain`
 
 
-def walk(steps: list[Step]) -> Iterator[Step]:
+def walk(steps: list[Step]) -> list[Step]:
     """Every step, regions included, in program order."""
+    if _REGIONS.isdisjoint(map(type, steps)):
+        return steps[:]
+    found: list[Step] = []
     for step in steps:
-        yield step
-        kind = step.__class__
-        if kind is ForStep or kind is WhileStep:
-            yield from walk(step.body)  # type: ignore[union-attr]
-        elif kind is IfStep:
-            yield from walk(step.then)  # type: ignore[union-attr]
-            yield from walk(step.orelse)  # type: ignore[union-attr]
+        found.append(step)
+        if isinstance(step, IfStep):
+            found += walk(step.then)
+            found += walk(step.orelse)
+        elif isinstance(step, (ForStep, WhileStep)):
+            found += walk(step.body)
+    return found
+
+
+_REGIONS = frozenset((ForStep, WhileStep, IfStep))
 
 
 def contiguous_strides(shape: tuple[Expr, ...], item_bytes: int) -> tuple[Expr, ...]:

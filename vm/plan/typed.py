@@ -270,11 +270,13 @@ class Typer(Control):
         drop_compactions(self.steps, result, self.compactions)
         self._guard_overlap()
         self.apply_equalities(result)
-        sample = {str(k): v for k, v in self.reader.sample.items()}
-        return Plan(self.program.name, self.steps, result, self.facts.asked, Signature(tuple(rows)), sample)
+        return Plan(self.program.name, self.steps, result, self.facts.asked, Signature(tuple(rows)), dict(self.reader.sample))
 
     def _guard_overlap(self) -> None:
         """Written arguments must not overlap other arguments: a fact like any other; refused where they do."""
+        if not self.written:
+            return
+        self.reader.locate()
         arrays = {row: v if isinstance(v, Arr) else v.re for row, v in self.leaves.items() if isinstance(v, (Arr, Cplx))}
         for index in self.written:
             target = arrays[index]
@@ -449,28 +451,26 @@ class Typer(Control):
         if self.has_odd and is_called_out(name, values):
             self.regs[dst] = call_out(self, name, values)
             return
-        is_planned = name in RULES and name not in EITHER and not is_complex_call(name, values)
-        self.regs[dst] = self._planned(name, values) if is_planned else self._called_out(name, values)
+        is_complex = is_complex_call(name, values)
+        is_planned = name in RULES and name not in EITHER and not is_complex
+        self.regs[dst] = self._planned(name, values, False) if is_planned else self._called_out(name, values, is_complex)
 
-    def _planned(self, name: str, values: list[Value]) -> Value:
-        """The kernel's value by its own rule."""
-        found = RULES.get(name)
+    def _planned(self, name: str, values: list[Value], is_complex: bool) -> Value:
+        """The kernel's value by its own rule, or that of its complex form."""
         try:
-            if found is None or is_complex_call(name, values):
-                return complex_kernel(self, name, values)
-            return found(self, *values)
+            return complex_kernel(self, name, values) if is_complex else RULES[name](self, *values)
         except TypeError as error:
             if "positional argument" in str(error):
                 raise PlanRefused(f"{name} with these arguments is not planned", kind=f"kernel:{name}") from None
             raise
 
-    def _called_out(self, name: str, values: list[Value]) -> Value:
+    def _called_out(self, name: str, values: list[Value], is_complex: bool) -> Value:
         """The kernel's value by its own rule, and by a call of the library where there is none or it refuses."""
-        if name not in RULES and not is_complex_call(name, values):
+        if name not in RULES and not is_complex:
             return call_out(self, name, values)
         saved = self._save()
         try:
-            return self._planned(name, values)
+            return self._planned(name, values, is_complex)
         except PlanRefused as refused:
             self._restore(saved)
             try:

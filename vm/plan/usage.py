@@ -19,7 +19,6 @@ from .steps import (
     LoadStep,
     Nest,
     Plan,
-    Result,
     ScalarOpStep,
     ScalarReg,
     SetStep,
@@ -46,6 +45,17 @@ class Region:
         self.sets: list[int] = []
         self.arg_writes: list[int] = []
         self.volatile: set[Buffer] = set()
+
+    def note_write(self, buffer: Buffer, at: int) -> None:
+        """The step at a position, which comes after all that were noted, writes the buffer."""
+        places = self.writes.get(buffer)
+        if places is None:
+            self.writes[buffer] = {at}
+            if buffer in self.reads or buffer.kind == "arg":
+                self.volatile.add(buffer)
+        else:
+            places.add(at)
+            self.volatile.add(buffer)
 
     def is_written_between(self, buffer: Buffer, first: int, last: int) -> bool:
         """Whether a step strictly between two positions changes what a reader after the first one sees."""
@@ -86,17 +96,11 @@ class Usage:
         self.regions: list[Region] = []
         self.home: dict[Buffer, Region] = {}  # innermost region that holds every access
         self.n_writes: dict[Buffer, int] = {}
-        self.results: set[Buffer] = set()
         self._assigned: dict[ScalarReg, list[tuple[Region, int]]] = {}
-        pending: list[Result] = [plan.result]
-        while pending:
-            item = pending.pop()
-            pending.extend(item.items)
-            if item.view is not None:
-                self.results.add(item.view.buffer)
         self._scan(plan.steps, None)
-        for region in self.regions:
-            self._find_volatile(region)
+        several = [buffer for buffer, n in self.n_writes.items() if n > 1]
+        for region in self.regions if several else ():
+            region.volatile.update([buffer for buffer in several if buffer in region.writes])
         for places in self._assigned.values():
             if len(places) > 1:
                 for region, at in places:
@@ -117,69 +121,61 @@ class Usage:
         """Whether one step alone writes the buffer, which belongs to the plan."""
         return buffer.kind != "arg" and self.n_writes.get(buffer, 0) == 1
 
-    def _find_volatile(self, region: Region) -> None:
-        for buffer, places in region.writes.items():
-            if self.n_writes.get(buffer) != 1 or buffer.kind == "arg":
-                region.volatile.add(buffer)
-                continue
-            (place,) = places
-            for at in region.reads.get(buffer, ()):
-                if at <= place:
-                    region.volatile.add(buffer)
-                    break
-
     def _scan(self, steps: list[Step], parent: Region | None) -> Region:
         region = Region(steps, parent)
-        region_reads, region_writes, n_writes, homes = region.reads, region.writes, self.n_writes, self.home
+        reads, n_writes, homes, assigned = region.reads, self.n_writes, self.home, self._assigned
         for at, step in enumerate(steps):
-            if isinstance(step, (Nest, Contract, LoadStep, StoreStep, CallStep)):
-                reads, writes = accesses(step)
-                for view in reads:
+            if isinstance(step, _ACCESSING):
+                read, written = accesses(step)
+                for view in read:
                     buffer = view.buffer
-                    found = region_reads.get(buffer)
-                    if found is None:
-                        region_reads[buffer] = {at}
+                    places = reads.get(buffer)
+                    if places is None:
+                        reads[buffer] = {at}
                     else:
-                        found.add(at)
-                    home = homes.get(buffer)
+                        places.add(at)
+                    home = homes.setdefault(buffer, region)
                     if home is not region:
-                        homes[buffer] = region if home is None else _common(home, region)
-                for view in writes:
+                        homes[buffer] = _common(home, region)
+                for view in written:
                     buffer = view.buffer
-                    region_writes.setdefault(buffer, set()).add(at)
-                    home = homes.get(buffer)
-                    if home is not region:
-                        homes[buffer] = region if home is None else _common(home, region)
                     n_writes[buffer] = n_writes.get(buffer, 0) + 1
+                    region.note_write(buffer, at)
+                    home = homes.setdefault(buffer, region)
+                    if home is not region:
+                        homes[buffer] = _common(home, region)
                     if buffer.kind == "arg":
                         region.arg_writes.append(at)
                 if isinstance(step, Nest):
                     if may_trap(step):
                         region.barriers.append(at)
                 elif isinstance(step, LoadStep):
-                    self._assigned.setdefault(step.dst, []).append((region, at))
+                    assigned.setdefault(step.dst, []).append((region, at))
                 elif isinstance(step, CallStep):  # it may raise: what was written before it stays so
                     region.barriers.append(at)
                     for result in step.results:
                         for reg in result.registers():
-                            self._assigned.setdefault(reg, []).append((region, at))
+                            assigned.setdefault(reg, []).append((region, at))
             elif isinstance(step, (ScalarOpStep, SetStep)):
-                self._assigned.setdefault(step.dst, []).append((region, at))
+                assigned.setdefault(step.dst, []).append((region, at))
             elif isinstance(step, (ForStep, WhileStep, IfStep)):
                 region.barriers.append(at)
                 bodies = (step.then, step.orelse) if isinstance(step, IfStep) else (step.body,)
                 for body in bodies:
                     child = self._scan(body, region)
                     for buffer in child.reads:
-                        region.reads.setdefault(buffer, set()).add(at)
+                        reads.setdefault(buffer, set()).add(at)
                     for buffer in child.writes:
-                        region.writes.setdefault(buffer, set()).add(at)
+                        region.note_write(buffer, at)
                     if child.arg_writes:
                         region.arg_writes.append(at)
             elif not isinstance(step, AllocStep) or step.is_scratch:
                 region.barriers.append(at)
         self.regions.append(region)
         return region
+
+
+_ACCESSING = (Nest, Contract, LoadStep, StoreStep, CallStep)  # what works on memory itself
 
 
 def _common(a: Region, b: Region) -> Region:
@@ -202,22 +198,14 @@ def _holds(step: Step, body: list[Step]) -> bool:
 def accesses(step: Step) -> tuple[list[View], list[View]]:
     """Views that a step reads and writes itself (nested regions left out)."""
     if isinstance(step, Nest):
-        reads = []
-        for item in step.inputs:
-            if item.view is not None:
-                reads.append(item.view)
+        reads = [item.view for item in step.inputs if item.view is not None]
         for op in step.ops:
             if op.view is not None:
                 reads.append(op.view)
         outs = step.outs
         return reads, [outs[0].view] if len(outs) == 1 else [out.view for out in outs]
     if isinstance(step, Contract):
-        reads = [step.a, step.b]
-        if step.bias is not None:
-            reads.append(step.bias)
-        if step.residual is not None:
-            reads.append(step.residual)
-        return reads, [step.out]
+        return [view for view in (step.a, step.b, step.bias, step.residual) if view is not None], [step.out]
     if isinstance(step, CallStep):
         return step.views(), [*step.views(written=True), *step.made()]
     if isinstance(step, LoadStep):
