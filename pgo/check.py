@@ -33,6 +33,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
     kernels: int = 0
+    packs: int | None = None  # arrays, of a folder of packs
     miss_rate: float | None = None
     misses: list[tuple[str, int]] = field(default_factory=list)  # (function and shape, calls), the commonest first
 
@@ -44,7 +45,8 @@ class Report:
         self.findings.append(Finding(kind, text))
 
     def __str__(self) -> str:
-        lines = [f"{self.bundle}: {self.kernels} kernels of {len(self.functions)} functions"]
+        what = f"{self.kernels} kernels of {len(self.functions)} functions"
+        lines = [f"{self.bundle}: {what if self.packs is None else f'packs of {self.packs} arrays'}"]
         if self.miss_rate is not None:
             lines.append(f"  {100 * self.miss_rate:.2f}% of the profile's calls miss the bundle")
             lines += [f"    {calls:>10,}  {text}" for text, calls in self.misses[:10]]
@@ -84,7 +86,11 @@ def check_bundle(bundle: object, profile: object = None, max_miss: float | str |
 def _records(folder: Path, report: Report) -> Mapping[str, Any] | None:
     """Qualified name -> record of the manifest, or None when the bundle is refused (the finding says why)."""
     from ..vm.run.bundle import Bundle
+    from ..vm.run.packs import MANIFEST as PACKS
 
+    if (folder / PACKS).is_file():
+        _check_packs(folder, report)
+        return None
     if not folder.is_dir():
         report.add("integrity", f"there is no bundle: {folder} is no folder; fix: prebake build BUCKETS.yaml -o {folder}")
         return None
@@ -97,6 +103,21 @@ def _records(folder: Path, report: Report) -> Mapping[str, Any] | None:
     kind = "fit" if error.reason == "CPU_LEVEL" else "integrity"
     report.add(kind, f"{error.field}: built for {error.built}, here {error.here}; fix: {error.fix}")
     return None
+
+
+def _check_packs(folder: Path, report: Report) -> None:
+    """Every byte of a folder of packs, all CPU levels."""
+    from ..vm.run.packs import Packs
+
+    found = Packs(os.fspath(folder))
+    error = found.error
+    if error is None or error.reason == "CPU_LEVEL":
+        for line in found.damages():
+            report.add("integrity", line)
+    if error is not None:
+        kind = "fit" if error.reason == "CPU_LEVEL" else "integrity"
+        report.add(kind, f"{error.field}: built for {error.built}, here {error.here}; fix: {error.fix}")
+    report.packs = len(found)
 
 
 def _check_sources(folder: Path, name: str, function: Mapping[str, Any], report: Report) -> None:

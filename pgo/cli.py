@@ -1,4 +1,4 @@
-"""The commands: `prebake profile | plan | build | check | dis | explain | demo | doctor | cache`.
+"""The commands: `prebake profile | plan | build | check | pack | dis | explain | demo | doctor | cache`.
 
 Exit codes: 0 fine, 1 a finding (a stale bundle, drift, a refused profile), 2 usage.
 """
@@ -60,6 +60,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_plan(commands)
     _add_build(commands)
     _add_check(commands)
+    _add_pack(commands)
     _add_tools(commands)
     return parser
 
@@ -120,10 +121,25 @@ def _add_build(commands: argparse._SubParsersAction) -> None:
 
 def _add_check(commands: argparse._SubParsersAction) -> None:
     check = commands.add_parser("check", help="integrity, freshness and drift of a bundle; exit code 1 on a finding")
-    check.add_argument("bundle")
+    check.add_argument("bundle", help="folder of a bundle, or of packs")
     check.add_argument("--profile", help="recent traffic to hold the buckets against")
     check.add_argument("--max-miss", type=_share, help="share of its calls that may miss (1%%)")
     check.set_defaults(run=run_check)
+
+
+def _add_pack(commands: argparse._SubParsersAction) -> None:
+    pack = commands.add_parser(
+        "pack", help="write a model's constant operands in the kernels' layout, shared by all processes",
+        description="Run it where the weights are; serve with prebake.freeze(model, packs=FOLDER).")
+    pack.add_argument("what", metavar="MODULE:OBJECT",
+                      help="a model object, dictionary, list or array; OBJECT() for a function that makes one; or a "
+                           "decorated function, whose captured arrays are meant")
+    pack.add_argument("-o", "--output", required=True, help="folder of the packs")
+    pack.add_argument("--targets", type=_names, help="CPU levels (this host's): x86-64-v2,x86-64-v3,x86-64-v4 or generic")
+    pack.add_argument("--bundle", action="append", default=[],
+                      help="pack what this bundle's kernels read (else: every matrix as the right operand of a product)")
+    pack.add_argument("--transposed", action="store_true", help="without a bundle: pack for x @ w.T as well")
+    pack.set_defaults(run=run_pack)
 
 
 def _add_tools(commands: argparse._SubParsersAction) -> None:
@@ -289,6 +305,14 @@ def run_check(given: argparse.Namespace) -> int:
     return FINE if report else FINDING
 
 
+def run_pack(given: argparse.Namespace) -> int:
+    """Write packs."""
+    from .pack import pack
+
+    print(pack(given.what, given.output, targets=given.targets, bundles=given.bundle, transposed=given.transposed))
+    return FINE
+
+
 # --- looking at things ----------------------------------------------------------------------------------------------
 
 def run_dis(given: argparse.Namespace) -> int:
@@ -326,12 +350,14 @@ def run_doctor(given: argparse.Namespace) -> int:
 
 def run_cache(given: argparse.Namespace) -> int:
     """List the cache's entries, drop the least recently used ones past the limit, or drop all of them."""
+    from ..vm.run.cache import clear_checks
     from . import object_cache
 
     folder = object_cache.cache_folder()
     if given.action == "prune":
         object_cache.trim(folder)
     elif given.action == "clear":
+        clear_checks()
         for path in folder.glob("*") if folder.is_dir() else ():
             path.unlink(missing_ok=True)
     entries = sorted(folder.glob("*"), key=lambda p: p.name) if folder.is_dir() else []

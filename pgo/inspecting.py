@@ -75,7 +75,7 @@ def parse_argument(text: str) -> tuple[str, object]:
     if not mark or not name.isidentifier():
         raise ConfigError(f"'{text}' is not NAME=VALUE", key="--arg", hint="x=float32[32,784] or n=3")
     if _OBJECT.fullmatch(value.strip()):
-        return name, _object_at(value.strip())
+        return name, object_at(value.strip())
     match = _ARRAY.fullmatch(value.strip())
     if match is None:
         try:
@@ -94,7 +94,7 @@ def parse_argument(text: str) -> tuple[str, object]:
 
 def decorated(what: str) -> Any:
     """The decorated function at FILE.py:QUALNAME or MODULE:QUALNAME; a plain function is decorated on the spot."""
-    value = _object_at(what)
+    value = object_at(what)
     if isinstance(value, FunctionType):
         from ..vm.run.dispatch import jit
 
@@ -104,7 +104,7 @@ def decorated(what: str) -> Any:
     return value
 
 
-def _object_at(what: str) -> Any:
+def object_at(what: str) -> Any:
     """What FILE.py:QUALNAME or MODULE:QUALNAME names."""
     place, _, qualname = what.rpartition(":")
     if not place or not qualname:

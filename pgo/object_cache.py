@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import tempfile
 from _blake2 import blake2b
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..vm import flags
+from ..vm.run.cache import cache_root
 
 LIMIT_BYTES = 512 << 20
 _SUFFIX = ".object"
@@ -22,12 +21,7 @@ _SUFFIX = ".object"
 
 def cache_folder() -> Path:
     """The folder of build objects (it may not exist)."""
-    given = flags.read("PREBAKE_CACHE_DIR")
-    if given:
-        return Path(given) / "objects"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "prebake" / "objects"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "prebake" / "objects"
+    return Path(cache_root()) / "objects"
 
 
 def key_of(parts: Iterable[bytes | str]) -> str:

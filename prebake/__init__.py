@@ -16,6 +16,8 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "ready": ("vm.run.dispatch", "ready"),
     "load_bundle": ("vm.run.bundle", "load_bundle"),
     "Bundle": ("vm.run.bundle", "Bundle"),
+    "load_packs": ("vm.run.packs", "load_packs"),
+    "Packs": ("vm.run.packs", "Packs"),
     "stats": ("vm.run.stats", "stats"),
     "metrics": ("vm.run.stats", "metrics"),
     "profile": ("vm.run.recorder", "profile"),

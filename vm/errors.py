@@ -63,11 +63,11 @@ class BundleError(PrebakeError):
     """An artefact that does not fit this machine, this prebake or this source; names the field and the cure."""
 
     def __init__(self, bundle: str, *, field: str, built: object, here: object, effect: str, fix: str,
-                 reason: str = "NO_BUNDLE") -> None:
+                 reason: str = "NO_BUNDLE", what: str = "kernel bundle '{}' was not loaded") -> None:
         self.bundle, self.field, self.built, self.here, self.effect, self.fix = bundle, field, built, here, effect, fix
         self.reason = reason
         was = f"  built for {built}\n" if built != "" else ""
-        super().__init__(f"kernel bundle '{bundle}' was not loaded\n  field     {field}\n{was}"
+        super().__init__(f"{what.format(bundle)}\n  field     {field}\n{was}"
                          f"  this host {here}\n  effect    {effect}\n  fix       {fix}")
 
 

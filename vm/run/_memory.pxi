@@ -5,7 +5,7 @@ cdef extern from "sys/mman.h" nogil:
     int munmap(void *, size_t)
     int madvise(void *, size_t, int)
     int mprotect(void *, size_t, int)
-    enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_SHARED, MADV_DONTNEED
+    enum: PROT_READ, PROT_WRITE, MAP_PRIVATE, MAP_SHARED, MADV_DONTNEED, MADV_HUGEPAGE
     void *MAP_FAILED
 
 cdef extern from "stdlib.h" nogil:
@@ -18,20 +18,64 @@ cdef extern from "_packs.h":
     void pb_pack_free(void *, size_t, pb_region *)
 
 
+cdef class Mapped:
+    """A whole file, mapped read-only and shared with every process that maps it; unmapped with its last user."""
+
+    cdef char *data
+    cdef readonly size_t size
+
+    def __cinit__(self, int file, size_t size):
+        cdef void *found
+        if not size:
+            raise ValueError("an empty file cannot be mapped")
+        found = mmap(NULL, size, PROT_READ, MAP_SHARED, file, 0)
+        if found == MAP_FAILED:
+            raise OSError("cannot map a file of packs")
+        self.data, self.size = <char *>found, size
+        madvise(found, size, MADV_HUGEPAGE)  # advice: few file systems have huge pages
+
+    def __dealloc__(self):
+        if self.data != NULL:
+            munmap(self.data, self.size)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 1, flags)
+
+    def part(self, size_t at, size_t size, stored=None):
+        """`size` bytes from `at` on as a `Frozen`. stored: finds packs of it, see `Frozen.stored`."""
+        cdef Frozen made
+        if at > self.size or size > self.size - at:
+            raise ValueError("a part lies outside its file")
+        made = Frozen.__new__(Frozen)
+        made.home, made.data, made.size, made.stored = self, self.data + at, size, stored
+        return made
+
+    def let_go(self):
+        """Return the pages to the system; reading brings them back from the file."""
+        madvise(self.data, self.size, MADV_DONTNEED)
+
+
+@cython.no_gc_clear  # the collector must not take the file away before the memory
 cdef class Frozen:
     """Bytes that cannot change: a read-only buffer, 64-byte aligned, that arrays are made over.
 
     Made from any buffer, whose bytes are copied. file: descriptor of a file that already holds the bytes; then they are mapped
-    instead, and `let_go` may return their pages to the system until somebody reads them.
+    instead, and `let_go` may return their pages to the system until somebody reads them. `Mapped.part` makes one over a part
+    of a file. stored: None, or a function of a pack layout's name that gives {(offset, dtype, k, n, row stride, column
+    stride): (Mapped, place, bytes)}, the packs of these bytes that lie on the disk.
     """
 
     cdef void *data
     cdef size_t size
     cdef bint mapped
+    cdef Mapped home
+    cdef readonly object stored
     cdef object __weakref__
 
-    def __cinit__(self, source, int file=-1):
+    def __cinit__(self, source=None, int file=-1):
         cdef Py_buffer view
+        if source is None:
+            return
         PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)
         try:
             self.size = view.len
@@ -50,7 +94,7 @@ cdef class Frozen:
             PyBuffer_Release(&view)
 
     def __dealloc__(self):
-        if self.data != NULL:
+        if self.data != NULL and self.home is None:
             if self.mapped:
                 munmap(self.data, self.size)
             else:
@@ -64,9 +108,25 @@ cdef class Frozen:
 
     def let_go(self):
         """Return the pages of a mapped buffer to the system; reading brings them back from the file."""
+        cdef size_t start = (<size_t>self.data + 4095) & ~<size_t>4095, end = (<size_t>self.data + self.size) & ~<size_t>4095
+        if self.home is not None:
+            if end > start:
+                madvise(<void *>start, end - start, MADV_DONTNEED)
+            return True
         if self.mapped:
             madvise(self.data, self.size, MADV_DONTNEED)
         return self.mapped
+
+    def equals(self, source):
+        """Whether a buffer holds the same bytes."""
+        cdef Py_buffer view
+        cdef bint same = False
+        PyObject_GetBuffer(source, &view, PyBUF_SIMPLE)
+        if <size_t>view.len == self.size:
+            with nogil:
+                same = memcmp(view.buf, self.data, self.size) == 0
+        PyBuffer_Release(&view)
+        return same
 
     def __reduce__(self):
         return (_thaw, (bytes(self),))
@@ -111,15 +171,17 @@ cdef bint is_constant(PyObject *array):
 # A pack belongs to the memory that it was made from: the object at the end of the array's chain of bases. When that
 # object dies, a weak reference drops the pack and raises the epoch, so that no plan goes on using the address it remembers.
 
+@cython.no_gc_clear
 cdef class Pack:
-    """A constant operand in a library's panel layout, 64-byte aligned."""
+    """A constant operand in a library's panel layout, 64-byte aligned; its own memory, or a part of a file."""
 
     cdef void *data
     cdef readonly size_t size
     cdef pb_region *home
+    cdef Mapped file
 
     def __dealloc__(self):
-        if self.data != NULL:
+        if self.data != NULL and self.file is None:
             pb_pack_free(self.data, self.size, self.home)
 
 
@@ -147,6 +209,11 @@ def pack_stats():
     return len(packs), sum((<Pack>p).size for p in packs.values())
 
 
+def mapped_pack_bytes():
+    """Bytes of the packs in use that lie in files (`prebake pack`)."""
+    return sum((<Pack>p).size for p in packs.values() if (<Pack>p).file is not None)
+
+
 cdef object owner_of(PyObject *array):
     # whoever holds the array's memory: the end of the chain of bases that can be referenced weakly
     cdef PyObject *base
@@ -164,6 +231,25 @@ cdef object owner_of(PyObject *array):
     return <object>array
 
 
+cdef Pack stored_pack(object owner, char *source, const pb_library *library, PackC *spec, int64_t size):
+    # the pack of a frozen operand that lies in a file, or None
+    cdef Pack pack
+    cdef Mapped file
+    cdef size_t at
+    if type(owner) is not Frozen or (<Frozen>owner).stored is None:
+        return None
+    stored = (<Frozen>owner).stored((<bytes>library.layout).decode())
+    found = stored.get((source - <char *>(<Frozen>owner).data, spec.dtype, spec.k, spec.n, spec.row_stride, spec.col_stride))
+    if found is None:
+        return None
+    file, at = found[0], found[1]
+    if found[2] != size or at % 64 or at > file.size or <size_t>size > file.size - at:
+        return None  # of another library that calls its layout by the same name: not to be read
+    pack = Pack.__new__(Pack)
+    pack.size, pack.data, pack.file = size, file.data + at, file
+    return pack
+
+
 cdef void *find_pack(PyObject *array, const pb_library *library, PackC *spec) except NULL:
     # the packed operand for an array that cannot change, made at its first use
     cdef char *source = pb_data(array) + spec.offset
@@ -174,13 +260,15 @@ cdef void *find_pack(PyObject *array, const pb_library *library, PackC *spec) ex
     if found is not None:
         return (<Pack>found).data
     size = library.pack_bytes(spec.dtype, spec.k, spec.n)
-    pack = Pack.__new__(Pack)
-    pack.size = size
-    pack.data = pb_pack_alloc(size, &pack.home)
-    if pack.data == NULL:
-        raise MemoryError(f"cannot pack a constant operand of {spec.k} x {spec.n} ({size} bytes)")
-    library.pack(spec.dtype, spec.k, spec.n, source, spec.row_stride, spec.col_stride, pack.data)
     owner = owner_of(array)
+    pack = stored_pack(owner, source, library, spec, size)
+    if pack is None:
+        pack = Pack.__new__(Pack)
+        pack.size = size
+        pack.data = pb_pack_alloc(size, &pack.home)
+        if pack.data == NULL:
+            raise MemoryError(f"cannot pack a constant operand of {spec.k} x {spec.n} ({size} bytes)")
+        library.pack(spec.dtype, spec.k, spec.n, source, spec.row_stride, spec.col_stride, pack.data)
     reference = owners.get(id(owner))
     if reference is None or reference() is not owner:
         reference = owners[id(owner)] = _OwnerRef(owner, _drop_packs)
@@ -190,6 +278,34 @@ cdef void *find_pack(PyObject *array, const pb_library *library, PackC *spec) ex
     if type(owner) is Frozen:
         (<Frozen>owner).let_go()
     return pack.data
+
+
+def pack_operand(table, int dtype, int64_t k, int64_t n, array, int64_t offset, int64_t row_stride, int64_t col_stride):
+    """(layout, bytes) of a packed operand by the library behind a capsule "prebake.stencils", as `find_pack` makes it.
+
+    offset, strides: in bytes, inside the array's memory. Raises ValueError for an operand that does not lie there.
+    """
+    cdef pb_stencil_table *found = <pb_stencil_table *>PyCapsule_GetPointer(table, "prebake.stencils")
+    cdef Py_buffer view
+    cdef char *target
+    if found.library.abi_version != PB_ABI_VERSION or dtype not in (0, 1) or k < 1 or n < 1:
+        raise ValueError("no operand that this library packs")
+    packed = bytearray(found.library.pack_bytes(dtype, k, n))
+    target = packed
+    PyObject_GetBuffer(array, &view, PyBUF_SIMPLE)
+    try:
+        ends = [offset + i * row_stride + j * col_stride for i in (0, k - 1) for j in (0, n - 1)]
+        if min(ends) < 0 or max(ends) + (4 if dtype == 0 else 8) > view.len:
+            raise ValueError("the operand does not lie inside its array")
+        found.library.pack(dtype, k, n, <char *>view.buf + offset, row_stride, col_stride, target)
+    finally:
+        PyBuffer_Release(&view)
+    return (<bytes>found.library.layout).decode(), packed
+
+
+def pack_layout(table):
+    """Name of the pack layout of the library behind a capsule "prebake.stencils"."""
+    return (<bytes>(<pb_stencil_table *>PyCapsule_GetPointer(table, "prebake.stencils")).library.layout).decode()
 
 
 # --- settings -----------------------------------------------------------------------------------------------------------

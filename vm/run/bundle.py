@@ -39,7 +39,7 @@ _DIGEST_HEAD, _DIGEST_TAIL = b'{"digest": "', b'",\n'  # around 64 hexadecimal d
 _BIGGEST = 256 << 20  # no manifest is larger than this
 
 
-def file_digest(data: bytes) -> str:
+def file_digest(data: bytes | memoryview) -> str:
     """64 hexadecimal digits over a file's bytes."""
     return blake2b(data, digest_size=32).hexdigest()
 

@@ -6,6 +6,7 @@ The order of a call: prebuilt kernel, then a plan made in process, then the inte
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -123,11 +124,15 @@ def _load_compiler() -> None:
 
 
 def ready() -> list[dict[str, Any]]:
-    """One row for each bundle of the decorated functions: accepted or why not, level, functions, who was refused."""
+    """One row for each bundle of the decorated functions: accepted or why not, level, functions, who was refused.
+
+    Folders of packs that are in use have a row each as well, without functions.
+    """
     for state in _all_states():
         with suppress(PrebakeError):  # bundles that do not fit have their row; wrong options show at the call
             state.prepare()
-    return bundle.rows()
+    packs = sys.modules.get(f"{__package__}.packs")  # loaded with the first folder of packs
+    return bundle.rows() + (packs.rows() if packs is not None else [])
 
 
 def _all_states() -> list[Any]:

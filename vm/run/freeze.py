@@ -3,40 +3,70 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
+from .. import flags
 from . import _dispatch
 from .log import warn
 
 _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), type, range, slice, np.generic, np.dtype)
 
 
-def freeze(obj: Any, keep: bool = True) -> Any:
+def freeze(obj: Any, keep: bool = True, packs: Any = None) -> Any:
     """The object, with the data of every array in it moved into immutable buffers; a frozen array for an array.
 
     Walks lists, tuples, dictionaries, dataclasses and objects (`__dict__`, slots) and puts the frozen arrays in the
     places of the old ones; other references keep the old memory. Arrays that share memory share it afterwards, as views
     of one frozen base. What is frozen already stays as it is. keep=False: the buffers live in an unlinked temporary
-    file, and their memory is let go once a kernel has packed them.
+    file, and their memory is let go once a kernel has packed them. packs: a folder that `prebake pack` wrote, or
+    `load_packs` of it (else PREBAKE_PACKS names one): arrays that hold what was packed are taken from its mapped files,
+    packs and all, so that every process has the same memory; the others are frozen as usual, with a warning.
     Raises TypeError for arrays of Python objects.
     """
-    walker = _Walker(keep)
+    stored = None
+    if packs is not None or flags.read("PREBAKE_PACKS"):
+        from .packs import packs_for
+
+        stored = packs_for(packs)
+    walker = _Walker(keep, stored)
     walker.collect(obj)
     walker.make()
     return walker.replace(obj)
 
 
+def arrays_of(obj: Any) -> Iterator[tuple[str, np.ndarray]]:
+    """(path, array) of every array that `freeze` would find, paths as a user writes them: 'layers[0].w', "['bias']"."""
+    stack: list[tuple[str, Any]] = [("", obj)]
+    seen: set[int] = set()
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, np.ndarray):
+            yield path, value
+        elif not isinstance(value, _PLAIN) and id(value) not in seen:
+            seen.add(id(value))
+            if isinstance(value, (list, tuple)):
+                inner = [(f"{path}[{i}]", item) for i, item in enumerate(value)]
+            elif isinstance(value, dict):
+                inner = [(f"{path}[{key!r}]", item) for key, item in value.items()]
+            else:
+                inner = [(f"{path}.{name}" if path else name, item) for name, item in _attributes(value)]
+            stack += reversed(inner)
+
+
 class _Walker:
     """One freeze: finds the arrays, moves each base once, puts the frozen views back."""
 
-    def __init__(self, keep: bool) -> None:
-        self.keep = keep
+    def __init__(self, keep: bool, packs: Any = None) -> None:
+        self.keep, self.packs = keep, packs
+        self.differing: list[str] = []  # arrays that are not what was packed
+        self.moved = 0
         self.arrays: dict[int, np.ndarray] = {}
         self.bases: dict[int, list[np.ndarray]] = {}  # id of the memory's owner -> arrays over it
         self.frozen: dict[int, np.ndarray] = {}
+        self.again: dict[int, Any] = {}  # id of a Frozen -> the mapped one with the same bytes, or None
         self.replaced: dict[int, Any] = {}
         self.seen: set[int] = set()
         self.alive: list[object] = []  # ids stay true while the objects live
@@ -58,7 +88,10 @@ class _Walker:
             stack.extend(_children(value))
 
     def _note(self, array: np.ndarray) -> None:
-        if id(array) in self.arrays or _is_frozen(array):
+        if id(array) in self.arrays:
+            return
+        if _is_frozen(array):
+            self._note_frozen(array)
             return
         if array.dtype.hasobject:
             raise TypeError("an array of Python objects cannot be frozen")
@@ -69,10 +102,29 @@ class _Walker:
         self.bases.setdefault(id(owner), []).append(array)
         self.alive.append(owner)
 
+    def _note_frozen(self, array: np.ndarray) -> None:
+        """An array that cannot change already: it moves only where packs hold its memory."""
+        base: Any = array
+        while isinstance(base, np.ndarray):
+            base = base.base
+        if self.packs is not None and base.stored is None and len(base):
+            if id(base) not in self.again:
+                self.again[id(base)] = self.packs.find(np.frombuffer(base, np.uint8))
+                self.alive.append(base)
+            if self.again[id(base)] is not None:
+                self.alive.append(array)
+                at = array.__array_interface__["data"][0] - np.frombuffer(base, np.uint8).ctypes.data
+                self.frozen[id(array)] = np.ndarray(array.shape, array.dtype, self.again[id(base)], at, array.strides)
+
     # --- move
 
     def make(self) -> None:
         """Move the memory of the noted arrays."""
+        self._move_all()
+        if self.packs is not None:
+            self.packs.report_differences(self.differing, self.moved)
+
+    def _move_all(self) -> None:
         for arrays in self.bases.values():
             owner: Any = arrays[0]
             while isinstance(owner.base, np.ndarray):
@@ -82,7 +134,7 @@ class _Walker:
                     self.frozen[id(array)] = self._move(array)
                 continue
             lowest = owner.__array_interface__["data"][0]
-            buffer = self._buffer(owner.reshape(-1, order="A"))
+            buffer = self._buffer(owner.reshape(-1, order="A"), owner)
             for array in arrays:
                 offset = array.__array_interface__["data"][0] - lowest
                 self.frozen[id(array)] = np.ndarray(array.shape, array.dtype, buffer, offset, array.strides)
@@ -94,10 +146,16 @@ class _Walker:
         dense = np.ascontiguousarray(array)
         if not dense.size:
             return np.ndarray(array.shape, array.dtype, _dispatch.Frozen(bytes(max(array.itemsize, 1))))  # type: ignore[arg-type]
-        return np.ndarray(array.shape, array.dtype, self._buffer(dense))
+        return np.ndarray(array.shape, array.dtype, self._buffer(dense, dense))
 
-    def _buffer(self, dense: np.ndarray) -> Any:
+    def _buffer(self, dense: np.ndarray, shown: np.ndarray) -> Any:
         data = dense.reshape(-1).view(np.uint8) if dense.size else np.zeros(max(dense.itemsize, 1), np.uint8)
+        if self.packs is not None:
+            self.moved += 1
+            found = self.packs.find(data)
+            if found is not None:
+                return found
+            self.differing.append(f"{shown.dtype.name}{list(shown.shape)}")
         if not self.keep and data.nbytes:
             import tempfile
 
