@@ -230,8 +230,11 @@ class _Nest:
         return -1 if mask < self.n_in or any(op.gather is not None for op in self.ops) else mask
 
     def _mask_of(self, out: Out) -> int:
-        """The bool slot under which alone an output stores, or sums anything but zeros; -1: there is none."""
-        if out.mask >= 0 or out.reduce != "sum" or out.slot < self.n_in:
+        """The bool slot under which alone an output stores, or sums anything but zeros; -1: there is none.
+
+        A sum over no axes begins with its one element: that is written, zero or not.
+        """
+        if out.mask >= 0 or out.reduce != "sum" or not out.reduced or out.slot < self.n_in:
             return -1 if out.indexes else out.mask
         op = self.ops[out.slot - self.n_in]
         if op.gather is not None:
