@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from oracles import memory_limit
 
 import prebake
 from prebake.vm.run import _dispatch
@@ -711,3 +712,16 @@ def test_works_in_a_forked_child():
         os._exit(0)
     os.waitpid(pid, 0)
     assert os.read(read, 1) == b"1"
+
+
+def test_temporaries_that_no_memory_holds_are_the_interpreters_task():
+    def f(u):
+        for _ in range(3):
+            u = np.maximum.outer(np.setdiff1d(u[1:-1], u), np.argwhere(u))  # empty, but bounded by gigabytes
+        return u
+
+    u = np.arange(289, dtype=np.float32).reshape(17, 17)
+    fast = prebake.jit(f)
+    with memory_limit(1 << 30):
+        assert fast(u).shape == f(u).shape == (0, 0, 3)
+    assert fast.stats()["peak_arena_bytes"] < 1 << 30

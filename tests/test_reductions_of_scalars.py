@@ -34,7 +34,7 @@ np.sum(x.mean(), dtype=bool)
 np.mean(x[0])
 np.std(x[0])
 np.cumsum(x.mean())
-""".split("\n")[1:-1]
+""".strip().splitlines()
 
 
 @pytest.mark.filterwarnings("ignore")

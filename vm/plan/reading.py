@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import GetSetDescriptorType, MemberDescriptorType
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -120,18 +120,17 @@ class RecordedReader:
 
 
 def _is_computed(value: object, name: str) -> bool:
-    """Whether code runs when an attribute is read: a property's, `__getattr__`'s. Slots and what is stored run none."""
+    """Whether Python code runs when an attribute is read: a property's, a descriptor's, `__getattr__`'s."""
     cls = type(value)
-    if cls.__getattribute__ is not object.__getattribute__ and not isinstance(value, type):
+    if isinstance(cls.__getattribute__, FunctionType):
         return True
-    bases: tuple[type, ...] = value.__mro__ if isinstance(value, type) else cls.__mro__
-    for base in bases:
+    for base in value.__mro__ if isinstance(value, type) else cls.__mro__:
         if name in base.__dict__:
             kind = type(base.__dict__[name])
-            if kind in (MemberDescriptorType, GetSetDescriptorType) or not hasattr(kind, "__get__"):
+            if kind is not property and not isinstance(getattr(kind, "__get__", None), FunctionType):
                 return False
             return hasattr(kind, "__set__") or name not in getattr(value, "__dict__", ())
-    return name not in getattr(value, "__dict__", ())
+    return name not in getattr(value, "__dict__", ()) and hasattr(cls, "__getattr__")
 
 
 def path_of(program: Program, rows: Sequence[Row], how: str, parent: int, key: Any) -> str:

@@ -599,14 +599,15 @@ cdef class Entry:
                 pack.source, pack.epoch = pb_data(s.values[pack.row]), pack_epoch
             s.packs[i] = pack.data
         need = s.regs[self.arena_reg].i
-        if need > fn.peak_arena:
-            fn.peak_arena = need
         if need > fn.memory_bytes:
             raise MemoryError(f"{fn.name}: temporaries of this call need {need} bytes, option memory_bytes allows "
                               f"{fn.memory_bytes}")
         s.arena = pb_arena_take(need if need > 0 else 64)
-        if s.arena.p == NULL:
-            raise MemoryError(f"{fn.name}: no memory for temporaries of {need} bytes")
+        if s.arena.p == NULL:  # sizes are bounds: the interpreter may do with less
+            status[0] = MISS_INTERPRET
+            return None
+        if need > fn.peak_arena:
+            fn.peak_arena = need
         s.regs[0].p = s.arena.p
         for i in range(self.n_outputs):
             if self.outputs[i].early:
