@@ -97,6 +97,7 @@ def _of_one_array(x: np.ndarray) -> Iterator[Call]:
     yield from (("np.histogram", (x, *rest)) for rest in (
         (4,), (4, (0.0, 5.0)), (4, (0, 5)), (4, N, True), (4, N, N, x), (4, N, True, x), (np.array([0, 1, 3]),),
         ([0.0, 1.0, 3],)))
+    yield "np.histogram_bin_edges", (x, np.array([0.0, 1, 3]))
     yield from (("np.resize", (x, shape)) for shape in (5, (2, 3)))
     yield from (("np.cov", (x, *rest)) for rest in ((N, True, True), (N, True, False, 0), (x,), (N, False)))
     yield "np.vander", (x, 3)

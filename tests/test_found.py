@@ -58,6 +58,23 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "reshape rows": ("return y.reshape(y.shape[0], -1)", [np.asfortranarray(M)]),
     "ravel of a slice": ("return y[:, :1].ravel(), y[:1].T.ravel()", [M]),
     "cast to itself": ("return np.float64(y), np.float32(y)", [Y]),
+    # no copy where NumPy makes none, and one where it does
+    "array without a copy": ("t = np.array(y, copy=False)\n    t[0] = 5\n    return np.array(y, copy=None), t", [Y]),
+    "array that must be copied": ("return np.array(y, dtype=np.float32, copy=False)", [Y]),
+    "asarray in C order": ("t = np.asarray(y, order='C')\n    y[0] = 5\n    return t", [np.asfortranarray(M)]),
+    "tensordot over all axes": ("return np.tensordot(y, y, 2), np.tensordot(y[0], y[1], 1)", [M]),
+    "histogram between edges": ("h, e = np.histogram(y, bins=z)\n    e += 1\n    return h, e", [Y, np.arange(3.0)]),
+    "edges of a histogram": ("return np.histogram_bin_edges(y, bins=z)", [Y, np.arange(3.0)]),
+    "first power of a matrix": ("t = np.linalg.matrix_power(y, 1)\n    t += 1\n    return t", [M[:, :3].copy()]),
+    "uint64 of uint64": ("return np.uint64(y)", [N.astype(np.uint64)]),
+    "complex ravel": ("t = y.ravel()\n    y[0, 0] = 5\n    return t, np.ravel(y), np.ascontiguousarray(y)", [M + 1j]),
+    "complex ravel of a slice": ("return y[:, ::2].ravel(), y.T.ravel(), y.real.ravel()", [M + 1j]),
+    "complex diagonal": ("return np.einsum('ii->i', y[:, :3]), np.einsum('ij->ji', y)", [M + 1j]),
+    "complex cast to itself": (
+        "t = y.astype(np.complex128, copy=False)\n    t[0] = 1\n    return np.complex128(y), y.astype(y.dtype)", [M + 1j]),
+    "complex cast that is not safe": ("return y.astype(np.complex64, casting='safe')", [M + 1j]),
+    "complex array with more axes": ("return np.array(y, ndmin=3), np.angle(y, deg=True)", [M + 1j]),
+    "complex array in Fortran order": ("t = np.asarray(y, order='F')\n    y[0] = 5\n    return t", [M + 1j]),
     # positions are checked though nothing is moved
     "index of nothing": ("return y[[0, 0]]", [np.zeros((0, 0))]),
     "take of nothing": ("return np.take(y, z, axis=0)", [np.zeros((3, 0)), np.array([1, 5])]),

@@ -140,3 +140,28 @@ def test_as_c() -> None:
         expression, want, reader = expected[name]
         got = kernel(dict(enumerate(copy.deepcopy(reader.objects))))
         assert equal(got, want) or np.array_equal(np.asarray(got, object), np.asarray(want, object)), expression
+
+
+def keyed(weights, x):
+    return {"e": weights["Q"] * 2 + x, "a": weights.get("L").sum()}
+
+
+@pytest.mark.filterwarnings("error")
+def test_words_that_are_no_dtypes() -> None:
+    """Keys such as 'Q' and 'e' are names of dtypes too, in other places."""
+    x = np.arange(6.0).reshape(2, 3)
+    jitted = prebake.jit(keyed)
+    got = jitted({"Q": x, "L": x, "a": x}, x)
+    assert equal((got["e"], got["a"]), (x * 3, x.sum()))
+    assert jitted.stats()["jit"] == 1
+
+
+def worded(u, x):
+    return u.astype("uint64") + u.sum(dtype="Q"), np.zeros(3, "u8"), x.astype("e") * x.astype("float16"), np.sum(x, dtype="half")
+
+
+def test_words_that_are_dtypes() -> None:
+    args = [np.arange(5, dtype=np.uint8), np.linspace(0, 9, 7)]
+    jitted = prebake.jit(worded)
+    assert equal(jitted(*args), worded(*args))
+    assert jitted.stats()["jit"] == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .callout_rules import Like, axes_in, exprs, flag, inexact, like, made, option, real, sequence
-from .callouts import Made, Question, Several, Unknown, calls
+from .callouts import Itself, Made, Question, Several, Unknown, calls
 from .extents import Expr, emax, emin
 from .planner_errors import PlanRefused
 
@@ -128,10 +128,12 @@ def _lstsq(q: Question) -> Several:
 
 
 @calls("np.linalg.matrix_power")
-def _matrix_power(q: Question) -> Made:
+def _matrix_power(q: Question) -> Made | Itself:
     a, n = like(q, "a"), option(q, "n")
     if not isinstance(n, int) or isinstance(n, bool) or a.ndim < 2:
         raise q.refuse("with such an exponent")
+    if n == 1:
+        return Itself("a")
     return Made(_solved(a.dtype) if n < 0 else a.dtype, a.shape)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .callout_rules import Like, _like, axis_in, common, flag, inexact, like, made, option, promoted, sequence, without
-from .callouts import Made, Question, Several, Unknown, calls
+from .callouts import Itself, Made, Question, Several, Unknown, calls
 from .emitting import product_of
 from .extents import Expr, const
 from .values import Arr, Cplx
@@ -122,12 +122,14 @@ def _edge_dtype(q: Question, x: Like) -> str:
 
 
 @calls("np.histogram", "np.histogram_bin_edges")
-def _histogram(q: Question) -> Made | Several:
+def _histogram(q: Question) -> Made | Itself | Several:
     x = like(q, "a")
     if x.dtype[0] == "c":
         raise q.refuse("of complex numbers")
     count, given = _bins(q, "bins")
-    edges = Made(given or _edge_dtype(q, x), (count + 1,))
+    edges: Made | Itself = Made(given or _edge_dtype(q, x), (count + 1,))
+    if isinstance(q["bins"], (Arr, Cplx)):
+        edges = Itself("bins")
     if q.name.endswith("edges"):
         return edges
     dtype = "i64"

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import numpy as np
 
 from .callout_rules import Like, like, made, option, without
-from .callouts import Made, Question, calls
+from .callouts import Itself, Made, Question, calls
 from .planner_errors import PlanRefused
 from .signature import DTYPE_NAMES, NUMPY_DTYPES
+from .values import Arr
 
 _OPERATORS = {"op.add": "add", "op.sub": "subtract", "op.mul": "multiply", "op.truediv": "divide", "op.mod": "remainder",
               "op.floordiv": "floor_divide", "op.pow": "power", "op.lshift": "left_shift", "op.rshift": "right_shift",
@@ -81,5 +82,7 @@ def _float(q: Question) -> Made:
 
 
 @calls("np.uint64")
-def _uint64(q: Question) -> Made:
+def _uint64(q: Question) -> Made | Itself:
+    if isinstance(q["x"], Arr) and q["x"].dtype == "u64" and q["x"].ndim:
+        return Itself("x")
     return made("u64", like(q, "x").shape)

@@ -51,15 +51,22 @@ class Made:
 
 
 @record
+class Itself:
+    """The operand of this name, the same array: nothing is made."""
+
+    name: str
+
+
+@record
 class Several:
     """A sequence of results. fields: their names, where the kernel returns a named tuple."""
 
-    items: Sequence[Made]
+    items: Sequence[Made | Itself]
     kind: str = "tuple"
     fields: tuple[str, ...] = ()
 
 
-Outcome: TypeAlias = "Made | Several"
+Outcome: TypeAlias = "Made | Itself | Several"
 
 
 @record
@@ -137,6 +144,10 @@ def call_out(t: Any, name: str, values: Sequence[Value]) -> Value:
     extents: dict[int, ScalarReg] = {}
     items = outcome.items if isinstance(outcome, Several) else (outcome,)
     for item in items:
+        if isinstance(item, Itself):
+            made.append(CallResult("ignored"))
+            out.append(question[item.name])
+            continue
         result, value = _result(t, item, extents)
         made.append(result)
         out.append(value)
@@ -251,9 +262,8 @@ def new_array(t: Any, shape: tuple[Expr, ...], dtype: str) -> View:
 def _array(view: View) -> Value:
     if view.dtype not in PARTS:
         return Arr(view)
-    part = PARTS[view.dtype]
-    parts = [Arr(View(view.buffer, part, view.shape, view.strides, const(i * ITEM_BYTES[part]))) for i in (0, 1)]
-    return Cplx(parts[0], parts[1], view.dtype)
+    from .complex_values import split_view
+    return split_view(view)
 
 
 def _scalar(t: Any, made: Made) -> tuple[CallResult, Value]:

@@ -33,6 +33,8 @@ _PARTWISE = {
     "np.diff", "np.add.reduce", "op.pos", "np.positive", "np.negative", "op.neg", "np.where", "np.extract",
     "np.lib.stride_tricks.sliding_window_view", "np.add", "np.subtract", "op.add", "op.sub",
 }
+# views of what is C-ordered: the order of the parts, which have gaps, says nothing about that
+_AS_THEY_LIE = {"np.ravel", "arr.ravel", "np.ascontiguousarray"}
 _BILINEAR = {"np.matmul", "op.matmul", "np.dot", "arr.dot", "np.inner", "np.outer", "np.multiply.outer", "np.tensordot"}
 _PRODUCTS = {"op.mul", "np.multiply"}
 _QUOTIENTS = {"op.truediv", "np.divide"}
@@ -251,6 +253,23 @@ def _unary(t: Any, name: str, z: Cplx) -> Value | None:
     return None
 
 
+def _has_defaults(name: str, values: Sequence[Value], places: Iterable[int], *others: object) -> bool:
+    """Whether these operands of a kernel are what it takes when they are left out, or one of `others`."""
+    for i in places:
+        value = values[i] if i < len(values) else None
+        if value is None:
+            continue
+        if name not in BY_NAME or not (isinstance(value, Static) or (isinstance(value, Num) and value.is_constant)):
+            return False
+        constant = value.value if isinstance(value, Static) else value.constant
+        usual = (BY_NAME[name].parameters[i].default, *others)
+        # a dtype may equal None
+        if constant is not ... and not any(
+                constant is one or (isinstance(constant, (int, float, str)) and constant == one) for one in usual):
+            return False
+    return True
+
+
 def _cast(t: Any, value: Value, dtype: str) -> Value:
     """A number or array as complex numbers of a dtype, fresh."""
     part = PART_OF[dtype]
@@ -263,21 +282,22 @@ def _cast(t: Any, value: Value, dtype: str) -> Value:
 
 def complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
     """A kernel of complex operands, or one that makes complex numbers."""
-    from .rules_elementwise import given
     from .typed import NONE, RULES
     if name == "store":
         return _store(t, *values)
     at = _CREATORS.get(name)
     wanted = complex_dtype(values[at]) if at is not None and len(values) > at else None
     if name in _CASTS:
-        return _cast(t, values[0] if values else python_float(0.0), _CASTS[name])
+        source = values[0] if values else python_float(0.0)
+        if isinstance(source, Cplx) and isinstance(source.re, Arr) and source.dtype == _CASTS[name]:
+            return source
+        return _cast(t, source, _CASTS[name])
     if name == "py.complex":
         raise PlanRefused("complex() is not planned", kind="kernel:py.complex")
     if at is not None and (wanted is not None or name in ("np.array", "np.asarray", "np.full", "np.ones_like")):
         return _create(t, name, list(values), wanted)
     first = values[0] if values else NONE
-    if isinstance(first, Cplx) and all(not given(v) or (isinstance(v, Static) and v.value == "same_kind") or (
-            isinstance(v, Num) and v.is_constant) for v in values[1:]):
+    if isinstance(first, Cplx) and _has_defaults(name, values, range(1, len(values))):
         done = _unary(t, name, first)
         if done is not None:
             return done
@@ -335,6 +355,11 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
             return _pair((rules[name](t, *w.items, *values[2:]) for w in whole), dtype)
         return _pair((rules[name](t, w, *values[1:]) for w in whole), dtype)
     first = values[0]
+    if name in _AS_THEY_LIE and isinstance(first, Cplx):
+        from .rules_view import is_contiguous
+        view = whole_view(first)
+        if view is not None and is_contiguous(t, view):
+            return split_view(rules[name](t, Arr(view), *values[1:]).view)
     if not isinstance(first, Cplx) or any(map(_holds_complex, values[1:])):
         raise PlanRefused(f"{name} of these complex operands is not planned", kind="dtype")
     given_names = {p.name: i for i, p in enumerate(BY_NAME[name].parameters) if i < len(values) and given(values[i])
@@ -352,7 +377,16 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
     if "initial" in given_names:
         rest = [NONE if i == given_names["initial"] else v for i, v in enumerate(values) if i]
         return Cplx(rules[name](t, first.re, *values[1:]), rules[name](t, first.im, *rest), first.dtype)
-    return Cplx(rules[name](t, first.re, *values[1:]), rules[name](t, first.im, *values[1:]), first.dtype)
+    return _both(first, lambda part: rules[name](t, part, *values[1:]))
+
+
+def _both(value: Cplx, rule: Callable[[Value], Value]) -> Cplx:
+    """What a rule makes of each part. Parts that lie together stay together, whatever the first one's plan found out."""
+    re, whole = rule(value.re), whole_view(value)
+    if whole is not None and isinstance(re, Arr) and re.view.buffer is whole.buffer:
+        v, step = re.view, ITEM_BYTES[PART_OF[value.dtype]]
+        return Cplx(re, Arr(View(v.buffer, v.dtype, v.shape, v.strides, v.offset + step, v.is_read_only)), value.dtype)
+    return Cplx(re, rule(value.im), value.dtype)
 
 
 def _strong(t: Any, value: Value) -> Value:
@@ -372,8 +406,9 @@ def _as(t: Any, value: Value, part: str) -> Value:
 
 
 def _combined(t: Any, a: Value, b: Value, sign: str) -> Value:
-    from .rules_elementwise import ufunc
-    return ufunc(t, sign, [a, b])
+    from .rules_elementwise import as_array, ufunc
+    value = ufunc(t, sign, [a, b])
+    return as_array(t, value) if isinstance(a, Arr) else value  # an array without axes stays one
 
 
 def _bilinear(t: Any, name: str, values: Sequence[Value]) -> Value:
@@ -394,8 +429,8 @@ def _four(t: Any, a: Value, b: Value, product: Callable[[Value, Value], Value], 
         return Cplx(product(a.re, b), product(a.im, b), dtype)
     if not isinstance(a, Cplx):
         return Cplx(product(a, b.re), product(a, b.im), dtype)
-    return Cplx(_combined(t, product(a.re, b.re), product(a.im, b.im), "subtract"),  # type: ignore[arg-type]
-                _combined(t, product(a.re, b.im), product(a.im, b.re), "add"), dtype)  # type: ignore[arg-type]
+    return Cplx(_combined(t, product(a.re, b.re), product(a.im, b.im), "subtract"),
+                _combined(t, product(a.re, b.im), product(a.im, b.re), "add"), dtype)
 
 
 def _einsum(t: Any, values: Sequence[Value]) -> Value:
@@ -403,8 +438,7 @@ def _einsum(t: Any, values: Sequence[Value]) -> Value:
     subscripts, operands, *rest = values
     items = t.children(operands)
     if len(items) == 1:
-        z = items[0]
-        return _pair((RULES["np.einsum"](t, subscripts, Seq([p], "tuple"), *rest) for p in (z.re, z.im)), z.dtype)
+        return _both(items[0], lambda part: RULES["np.einsum"](t, subscripts, Seq([part], "tuple"), *rest))
     dtype = _common(items)
     part = PART_OF[dtype]
 
@@ -422,13 +456,19 @@ def _create(t: Any, name: str, values: list[Value], wanted: str | None) -> Value
         raise PlanRefused(f"{name} of complex numbers without axes", kind="array-like")
     if name == "arr.astype":
         assert wanted is not None
-        if any(given(v) and not isinstance(v, (Num, Static)) for v in values[2:]):
+        if not _has_defaults(name, values, (2, 3, 4), "C"):
             raise PlanRefused("astype with these arguments", kind="kernel:arr.astype")
+        if not _has_defaults(name, values, (5,)):
+            if not (isinstance(values[0], Cplx) and values[0].dtype == wanted):
+                raise PlanRefused("astype with these arguments", kind="kernel:arr.astype")
+            return values[0]
         return _cast(t, values[0], wanted)
     if wanted is None and len(values) > at and given(values[at]):
         raise PlanRefused("complex numbers become real ones", kind="dtype")
     if name in ("np.array", "np.asarray"):
         source = values[0]
+        if not _has_defaults(name, values, range(2, len(values))):
+            raise PlanRefused(f"{name} of complex numbers with these arguments", kind=f"kernel:{name}")
         if isinstance(source, Seq):
             items = t.children(source)
             common = wanted or _common(items)
@@ -569,6 +609,14 @@ def whole_view(value: Cplx) -> View | None:
             (b.offset - a.offset).value != ITEM_BYTES[a.dtype]):
         return None
     return View(a.buffer, value.dtype, a.shape, a.strides, a.offset, a.is_read_only)
+
+
+def split_view(view: View) -> Cplx:
+    """The complex numbers of a view of complex memory."""
+    part = PART_OF[view.dtype]
+    parts = [Arr(View(view.buffer, part, view.shape, view.strides, view.offset + i * ITEM_BYTES[part], view.is_read_only))
+             for i in (0, 1)]
+    return Cplx(parts[0], parts[1], view.dtype)
 
 
 def interleaved(t: Any, value: Cplx, kind: str = "out") -> View:

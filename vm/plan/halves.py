@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from .body import for_memory
+from .dtype_words import asked_by_word, asked_dtype
 from .steps import Literal, StoreStep
-from .values import Arr, Cplx, Num, Seq, Static, Value
+from .values import Arr, Num, Seq, Static, Value
 
 _OPERATORS = """op.add op.sub op.mul op.truediv op.floordiv op.mod op.pow op.neg op.pos op.not op.invert compare inplace
 subscript store"""
@@ -36,7 +37,8 @@ SAFE = frozenset((
 
 def is_called_out(name: str, values: Sequence[Value]) -> bool:
     """Whether a kernel that meets float16 is not planned on it."""
-    return name not in SAFE and not name.startswith(("py.", "debug.")) and any(map(is_half, values))
+    return name not in SAFE and not name.startswith(("py.", "debug.")) and (
+        any(map(is_half, values)) or asked_by_word(name, values) == np.float16)
 
 
 def is_half(value: Value) -> bool:
@@ -45,12 +47,7 @@ def is_half(value: Value) -> bool:
         return value.dtype == "f16"
     if isinstance(value, Seq):
         return any(map(is_half, value.items))
-    if isinstance(value, Static) and not isinstance(value, Cplx) and value.value is not None:
-        try:
-            return np.dtype(value.value) == np.float16  # type: ignore[call-overload, no-any-return]
-        except (TypeError, ValueError):
-            return False
-    return False
+    return isinstance(value, Static) and asked_dtype(value) == np.float16
 
 
 def as_half(t: Any, value: Num) -> Num:

@@ -12,7 +12,9 @@ from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elem
 from .rules_view import expand_dims, is_contiguous, main_diagonal, permute, ravel, shape_arg
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
-from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, python_int
+from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, python_bool, python_int
+
+_COPY = python_bool(True)
 
 
 def _order(order: Value, allowed: tuple[str, ...] = ("C", "K", "A")) -> None:
@@ -272,10 +274,15 @@ def copy_in(t: Typer, arr: Arr, axes: tuple[int, ...]) -> Arr:
 
 
 @rule("np.array")
-def array(t: Typer, obj: Value, dtype: Value = NONE, copy_: Value = NONE, order: Value = NONE,
+def array(t: Typer, obj: Value, dtype: Value = NONE, copy_: Value = _COPY, order: Value = NONE,
           ndmin: Value = NONE) -> Value:
     if given(ndmin) and t.known_int(ndmin):
         raise PlanRefused("np.array with ndmin=", kind="kernel:np.array")
+    if not t.is_true(copy_):  # only if needed (None), or never
+        _order(order, ("K",))
+        if not isinstance(obj, Arr) or (given(dtype) and t.numpy_dtype(dtype) != obj.dtype):
+            raise PlanRefused("np.array with copy=", kind="kernel:np.array")
+        return obj
     if isinstance(obj, Arr):
         if given(dtype) and t.numpy_dtype(dtype) != obj.dtype:
             return _astype(t, obj, t.numpy_dtype(dtype))
@@ -292,9 +299,10 @@ def _astype(t: Typer, arr: Arr, dtype: str) -> Arr:
 
 @rule("np.asarray", "np.asanyarray")
 def asarray(t: Typer, a: Value, dtype: Value = NONE, order: Value = NONE) -> Value:
-    _order(order)
+    _order(order, ("C", "K"))
     if isinstance(a, Arr) and (not given(dtype) or t.numpy_dtype(dtype) == a.dtype):
-        return a
+        is_free = not given(order) or (isinstance(order, Static) and order.value == "K")
+        return a if is_free or is_contiguous(t, a.view) else t.copy(a)
     return array(t, a, dtype)
 
 

@@ -175,7 +175,7 @@ def tensordot(t: Typer, a: Value, b: Value, axes: Value = NONE) -> Value:
             raise PlanRefused("tensordot of extents that differ", kind="shape-error")
         ys[j] = xs[i]
     target = [c for i, c in enumerate(xs) if i not in left] + [c for j, c in enumerate(ys) if j not in right]
-    return einsum_of(t, ["".join(xs), "".join(ys)], "".join(target), [x, y])
+    return as_array(t, einsum_of(t, ["".join(xs), "".join(ys)], "".join(target), [x, y]))  # one without axes too
 
 
 @rule("np.einsum")
@@ -237,7 +237,8 @@ def einsum_of(t: Typer, terms: list[str], target: str, arrays: list[Arr]) -> Val
         raise PlanRefused("einsum output labels", kind="kernel:np.einsum")
     if len(arrays) == 1 and set(terms[0]) == set(target):  # a view, as NumPy returns it
         v = arrays[0].view
-        return Arr(View(v.buffer, v.dtype, tuple(extents[c] for c in target), tuple(views[0][c] for c in target), v.offset))
+        return Arr(View(v.buffer, v.dtype, tuple(extents[c] for c in target), tuple(views[0][c] for c in target), v.offset,
+                        v.is_read_only))
     if len(arrays) == 2 and arrays[0].dtype == arrays[1].dtype and arrays[0].dtype in ("f32", "f64"):
         result = _einsum_contract(t, terms, target, arrays, extents, views)
         if result is not None:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from . import halves
+from .dtype_words import asked_by_word, asked_dtype, may_be_odd
 from .values import Arr, Cplx, Num, Seq, SliceV, Static, Value
 
 _WRAPPING = frozenset((
@@ -38,11 +39,14 @@ _STRUCTURE = "py.len py.tuple py.list py.zip py.enumerate py.reversed py.isinsta
 
 def is_called_out(name: str, values: Sequence[Value]) -> bool:
     """Whether a kernel that meets float16 or uint64 is not planned on it."""
-    return halves.is_called_out(name, values) or (any(map(is_unsigned, values)) and not _is_planned(name, values))
+    return halves.is_called_out(name, values) or (not _is_planned(name, values) and (
+        any(map(is_unsigned, values)) or asked_by_word(name, values) == np.uint64))
 
 
 def is_odd(value: Value) -> bool:
     """Whether a value is of such a dtype, or asks for it."""
+    if isinstance(value, Static) and isinstance(value.value, str):
+        return may_be_odd(value.value)
     return halves.is_half(value) or is_unsigned(value)
 
 
@@ -54,12 +58,7 @@ def is_unsigned(value: Value) -> bool:
         return any(map(is_unsigned, value.items))
     if isinstance(value, SliceV):
         return any(map(is_unsigned, (value.start, value.stop, value.step)))
-    if isinstance(value, Static) and value.value is not None:
-        try:
-            return np.dtype(value.value) == np.uint64  # type: ignore[call-overload, no-any-return]
-        except (TypeError, ValueError):
-            return False
-    return False
+    return isinstance(value, Static) and asked_dtype(value) == np.uint64
 
 
 def _is_planned(name: str, values: Sequence[Value]) -> bool:
@@ -67,7 +66,8 @@ def _is_planned(name: str, values: Sequence[Value]) -> bool:
         return True
     if name in _INDEXED:
         return not any(map(is_unsigned, values[1:2]))
-    if name not in _WRAPPING | _COUNTING | _MOVES or any(map(_is_other_dtype, values)):
+    asked = [asked_by_word(name, values), *map(asked_dtype, values)]
+    if name not in _WRAPPING | _COUNTING | _MOVES or any(dtype is not None and dtype != np.uint64 for dtype in asked):
         return False
     for value in _numbers(values):
         # signed integers and floats meet uint64 in float64: that is no matter of bits
@@ -75,16 +75,6 @@ def _is_planned(name: str, values: Sequence[Value]) -> bool:
                                        else value.dtype not in ("u64", "bool", "u8", "u16", "u32")):
             return False
     return True
-
-
-def _is_other_dtype(value: Value) -> bool:
-    """Whether a value asks for another dtype."""
-    if not isinstance(value, Static) or value.value is None or value.value is ...:
-        return False
-    try:
-        return np.dtype(value.value) != np.uint64  # type: ignore[call-overload, no-any-return]
-    except (TypeError, ValueError):
-        return False
 
 
 def _numbers(values: Sequence[Value]) -> Iterator[Arr | Num | Cplx]:
