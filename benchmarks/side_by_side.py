@@ -5,7 +5,7 @@
 
 Workload A is the risk model over a stream of batches, B is MiniLM-L6, C are single operations. Each contestant runs in a
 fresh process pinned to one core, one thread, with equal allocator thresholds; the workloads interleave their contestants
-round by round. Run it on a machine that does nothing else; it takes about a quarter of an hour.
+round by round. Run it on a machine that does nothing else; it takes about half an hour, most of it compiling peers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+import contestants
 import workload_a
 import workload_b
 import workload_c
 
+WORKLOADS = {"a": workload_a, "b": workload_b, "c": workload_c}
+NAMES = (*contestants.PEERS, *contestants.OURS)
 
 def main() -> None:
     """Run the chosen workloads and write `benchmarks.md`, `benchmarks.json` and `benchmarks.svg` into the folder."""
@@ -37,11 +40,11 @@ def main() -> None:
     results, texts = {}, []
     for letter in args.only:
         shared = argparse.Namespace(rounds=args.rounds, core=args.core, peers=True, requests=1000 if letter == "a" else 200)
-        result = {"a": workload_a.run, "b": workload_b.run, "c": workload_c.run}[letter](shared)
+        result = WORKLOADS[letter].run(shared)
         results[letter] = result
         text = io.StringIO()
         with contextlib.redirect_stdout(text):
-            {"a": workload_a.show, "b": workload_b.show, "c": workload_c.show}[letter](result)
+            WORKLOADS[letter].show(result)
         print(text.getvalue(), flush=True)
         texts.append(f"## Workload {letter.upper()}\n\n```text\n{text.getvalue()}```\n")
         (args.output / "benchmarks.json").write_text(json.dumps(results, indent=1))
@@ -59,11 +62,11 @@ def plot(results: dict, output: Path) -> None:
     figure, axes = plt.subplots(len(cases), 1, figsize=(11, 4.2 * len(cases)), squeeze=False, layout="constrained")
     for axis, (letter, by_name) in zip(axes[:, 0], cases.items(), strict=True):
         labels = list(next(iter(by_name.values())))
-        best = {label: min(row[label] for name, row in by_name.items() if name not in workload_c.OURS | {"floor"})
+        best = {label: min(row[label] for name, row in by_name.items() if name not in {*contestants.OURS, "floor"})
                 for label in labels}
         for name, row in by_name.items():
-            ours = name in workload_c.OURS
-            colour = f"C{workload_c.CONTESTANTS.index(name)}" if name != "floor" else "grey"
+            ours = name in contestants.OURS
+            colour = f"C{NAMES.index(name)}" if name != "floor" else "grey"
             axis.plot(labels, [row[label] / best[label] for label in labels], label=name, color=colour,
                       marker="o" if ours else ".", linewidth=2.4 if ours else 1, linestyle=":" if name == "floor" else "-")
         axis.axhline(1, color="black", linewidth=0.6)

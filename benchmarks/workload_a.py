@@ -25,8 +25,6 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parent))
 import contestants
 
-CONTESTANTS = ("numpy", "onnxruntime", "prebuilt", "jit")
-COMPILING_PEERS = ("torch", "torch.compile", "jax", "numba")
 BY_BATCH = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
@@ -82,12 +80,7 @@ def _layers(folder: str) -> list:
 
 def _contestant(name: str, folder: str) -> tuple[Callable, Callable]:
     if name == "onnxruntime":
-        import onnxruntime
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        session = onnxruntime.InferenceSession(str(Path(folder, "risk.onnx")), options,
-                                               providers=["CPUExecutionProvider"])
-        return (lambda x: session.run(None, {"x": x})[0]), dict
+        return contestants.onnx_answer(Path(folder, "risk.onnx"), ["x"]), dict
     if name == "numpy":
         import numpy as np
         layers = _layers(folder)
@@ -100,7 +93,7 @@ def _contestant(name: str, folder: str) -> tuple[Callable, Callable]:
             return 1 / (1 + np.exp(-x))
         return plain, dict
     import risk
-    if name in COMPILING_PEERS:
+    if name in contestants.COMPILING_PEERS:
         return risk.peer(name, _layers(folder)), dict
 
     import prebake
@@ -144,73 +137,35 @@ def prepare(folder: Path, count: int) -> None:
     prebake.build(str(folder / "buckets.yaml"), str(folder / "bundle"))
 
 
-def main() -> None:
-    """Run every contestant in turn and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--requests", type=int, default=1000)
-    parser.add_argument("--core", type=int, default=1)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--worker", nargs=3, metavar=("NAME", "FOLDER", "STARTED"))
-    parser.add_argument("--peers", action="store_true", help="PyTorch, JAX and Numba too")
-    args = parser.parse_args()
-    if args.worker:
-        worker(args.worker[0], args.worker[1], args.requests, float(args.worker[2]))
-        return
-    result = run(args)
-    show(result)
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=1))
-
-
 def run(args: argparse.Namespace) -> dict:
     """{'ceilings', 'floor_s', 'floor_stream_s', 'figures': {contestant: medians over rounds}}."""
     import ceilings
     import risk
     ceiling = ceilings.measure()
-    figures: dict[str, list[dict]] = {name: [] for name in (*CONTESTANTS, *(COMPILING_PEERS if args.peers else ()))}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder, args.requests)
-        for _ in range(args.rounds):
-            for contestant in figures:
-                found = contestants.spawn(__file__, contestant, folder, args)
-                if found is not None:
-                    figures[contestant].append(found)
+        found = contestants.spawn_rounds(__file__, folder, args)
         import numpy as np
         sizes = np.load(folder / "sizes.npy")
+    scalars = ("response", "worst", "first_p99", "p50", "p99", "error")
     return {"ceilings": ceiling, "floor_s": {str(b): risk.flops(b) / ceiling["fma_flops"] for b in BY_BATCH},
             "floor_stream_s": median(risk.flops(int(b)) for b in sizes) / ceiling["fma_flops"],
-            "figures": {name: _medians(rows) for name, rows in figures.items() if rows}}
-
-
-def _medians(rows: list[dict]) -> dict:
-    keys = ("response", "worst", "first_p99", "p50", "p99", "error")
-    out: dict = {key: median(row[key] for row in rows) for key in keys}
-    out["by_batch"] = {b: median(row["by_batch"][b] for row in rows) for b in rows[0]["by_batch"]}
-    out["stats"] = {k: v for k, v in rows[-1]["stats"].items() if k in ("calls", "prebuilt", "jit", "interpreter")}
-    return out
+            "figures": {name: contestants.medians(rows, scalars, "by_batch") for name, rows in found.items()}}
 
 
 def show(result: dict) -> None:
     """Print the table of the stream, and microseconds by batch."""
-    ceiling, floor, table = result["ceilings"], result["floor_s"], result["figures"]
-    print(f"ceilings: {ceiling['fma_flops'] / 1e9:.0f} GFLOP/s float32 FMA, {ceiling['copy_bytes'] / 1e9:.1f} GB/s copy")
+    table = result["figures"]
+    contestants.print_ceilings(result["ceilings"])
     print(f"{'':13}{'first s':>9}{'worst ms':>10}{'1st p99':>9}{'p50 ms':>9}{'p99 ms':>9}{'error/tol':>11}  engine counts")
     for name, row in table.items():
         print(f"{name:13}{row['response']:9.3f}{row['worst'] * 1e3:10.2f}{row['first_p99'] * 1e3:9.3f}"
               f"{row['p50'] * 1e3:9.3f}{row['p99'] * 1e3:9.3f}{row['error']:11.2f}  {row['stats'] or ''}")
     print(f"{'floor':13}{'':28}{result['floor_stream_s'] * 1e3:9.3f}")
     print("\nmicroseconds by batch (share of ONNX Runtime's time)")
-    print(f"{'batch':>6}" + "".join(f"{name:>20}" for name in table) + f"{'floor':>10}")
-    peer = table.get("onnxruntime")
-    for b in floor:
-        cells = []
-        for row in table.values():
-            share = f" ({row['by_batch'][b] / peer['by_batch'][b]:.2f})" if peer else ""
-            cells.append(f"{row['by_batch'][b] * 1e6:.1f}{share}")
-        print(f"{b:>6}" + "".join(f"{cell:>20}" for cell in cells) + f"{floor[b] * 1e6:10.1f}")
+    contestants.print_shares(table, "by_batch", result["floor_s"], 1e6)
 
 
 if __name__ == "__main__":
-    main()
+    contestants.command(__doc__, 1000, worker, run, show)

@@ -1,6 +1,8 @@
 """Workload B side by side: MiniLM-L6 as NumPy, ONNX Runtime, prebake prebuilt and prebake JIT, in fresh, pinned processes.
 
-    python benchmarks/workload_b.py [--rounds 3] [--requests 200] [--core 1] [--json out.json]
+    python benchmarks/workload_b.py [--rounds 3] [--requests 200] [--core 1] [--peers] [--json out.json]
+
+`--peers` adds PyTorch (eager, and compiled for dynamic shapes) and JAX, which compile while they run and take minutes.
 
 A stream of single sentences, length uniform in 5..128, then fixed shapes. Each round starts every contestant once, in
 turn, so that a drift of the machine meets all of them; medians over rounds. The floor is FLOPs over this machine's own FMA
@@ -24,7 +26,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import contestants
 
 ROOT = Path(__file__).resolve().parents[1]
-CONTESTANTS = ("numpy", "onnxruntime", "prebuilt", "jit")
 SHAPES = ((1, 8), (1, 16), (1, 32), (1, 64), (1, 128), (8, 32), (16, 64))
 WIDTH, INNER, LAYERS = 384, 1536, 6
 WEIGHT_BYTES = 4 * LAYERS * (4 * WIDTH * WIDTH + 2 * WIDTH * INNER)
@@ -52,12 +53,10 @@ def load(folder: str) -> tuple[Any, Any]:
 def contestant(name: str, folder: str) -> tuple[Callable, Callable]:
     """(answer(ids, mask), stats())."""
     if name == "onnxruntime":
-        import onnxruntime
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        session = onnxruntime.InferenceSession(str(Path(folder, "minilm.onnx")), options,
-                                               providers=["CPUExecutionProvider"])
-        return (lambda ids, mask: session.run(None, {"ids": ids, "mask": mask})[0]), dict
+        return contestants.onnx_answer(Path(folder, "minilm.onnx"), ["ids", "mask"]), dict
+    if name in contestants.COMPILING_PEERS:
+        import minilm_peers
+        return minilm_peers.peer(name, load(folder)[1]), dict
     import prebake
     if name == "prebuilt":
         prebake.load_bundle(str(Path(folder, "bundle")))
@@ -133,69 +132,32 @@ def prepare(folder: Path, count: int) -> None:
     prebake.build(str(folder / "buckets.yaml"), str(folder / "bundle"))
 
 
-def main() -> None:
-    """Run every contestant in turn and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--requests", type=int, default=200)
-    parser.add_argument("--core", type=int, default=1)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--worker", nargs=3, metavar=("NAME", "FOLDER", "STARTED"))
-    args = parser.parse_args()
-    if args.worker:
-        worker(args.worker[0], args.worker[1], args.requests, float(args.worker[2]))
-        return
-    result = run(args)
-    show(result)
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=1))
-
-
 def run(args: argparse.Namespace) -> dict:
     """{'ceilings', 'floor_s', 'figures': {contestant: medians over rounds}}."""
     import ceilings
-    figures: dict[str, list[dict]] = {name: [] for name in CONTESTANTS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder, args.requests)
         ceiling = ceilings.measure()
-        for _ in range(args.rounds):
-            for each in CONTESTANTS:
-                found = contestants.spawn(__file__, each, folder, args)
-                if found is not None:
-                    figures[each].append(found)
+        found = contestants.spawn_rounds(__file__, folder, args)
     # copying moves every byte twice; reading alone is at most twice as fast
     read = WEIGHT_BYTES / (2 * ceiling["copy_bytes"])
+    scalars = ("response", "first", "worst", "p50", "p99", "cosine")
     return {"ceilings": ceiling, "floor_s": {f"{b} x {s}": max(flops(b, s) / ceiling["fma_flops"], read) for b, s in SHAPES},
-            "figures": {each: _medians(rows) for each, rows in figures.items() if rows}}
-
-
-def _medians(rows: list[dict]) -> dict:
-    keys = ("response", "first", "worst", "p50", "p99", "cosine")
-    out: dict = {key: median(row[key] for row in rows) for key in keys}
-    out["shapes"] = {shape: median(row["shapes"][shape] for row in rows) for shape in rows[0]["shapes"]}
-    out["stats"] = {k: v for k, v in rows[-1]["stats"].items() if k in ("calls", "prebuilt", "jit", "interpreter")}
-    return out
+            "figures": {each: contestants.medians(rows, scalars, "shapes") for each, rows in found.items()}}
 
 
 def show(result: dict) -> None:
     """Print the table of the stream, and milliseconds by shape."""
-    ceiling, floor, table = result["ceilings"], result["floor_s"], result["figures"]
-    print(f"ceilings: {ceiling['fma_flops'] / 1e9:.0f} GFLOP/s float32 FMA, {ceiling['copy_bytes'] / 1e9:.1f} GB/s copy")
+    table = result["figures"]
+    contestants.print_ceilings(result["ceilings"])
     print(f"{'':13}{'response s':>11}{'first ms':>10}{'worst ms':>10}{'p50 ms':>9}{'p99 ms':>9}{'1 - cosine':>12}  engines")
     for name, row in table.items():
         print(f"{name:13}{row['response']:11.3f}{row['first'] * 1e3:10.1f}{row['worst'] * 1e3:10.1f}"
               f"{row['p50'] * 1e3:9.2f}{row['p99'] * 1e3:9.2f}{1 - row['cosine']:12.1e}  {row['stats'] or ''}")
     print("\nmilliseconds by batch x length (share of ONNX Runtime's time)")
-    print(f"{'':>8}" + "".join(f"{name:>18}" for name in table) + f"{'floor':>9}")
-    peer = table.get("onnxruntime")
-    for shape in floor:
-        cells = []
-        for row in table.values():
-            share = f" ({row['shapes'][shape] / peer['shapes'][shape]:.2f})" if peer else ""
-            cells.append(f"{row['shapes'][shape] * 1e3:.2f}{share}")
-        print(f"{shape:>8}" + "".join(f"{cell:>18}" for cell in cells) + f"{floor[shape] * 1e3:9.2f}")
+    contestants.print_shares(table, "shapes", result["floor_s"], 1e3)
 
 
 if __name__ == "__main__":
-    main()
+    contestants.command(__doc__, 200, worker, run, show)

@@ -1,6 +1,8 @@
 """Workload C side by side: single operations in NumPy, ONNX Runtime, PyTorch, JAX, Numba and prebake, one thread.
 
-    python benchmarks/workload_c.py [--rounds 3] [--core 1] [--json out.json]
+    python benchmarks/workload_c.py [--rounds 3] [--core 1] [--peers] [--json out.json]
+
+`--peers` adds PyTorch (eager and compiled), JAX and Numba, which compile while they run and take minutes.
 
 Each round starts every contestant once, in turn, in a fresh, pinned process; a figure is the median of a process's calls
 after a warm-up, then the median over rounds. Every contestant takes and returns what its users hold (PyTorch tensors, JAX
@@ -25,10 +27,6 @@ sys.path.insert(0, str(Path(__file__).parent))
 import contestants
 import operations
 from operations import CELLS, Cell
-
-CONTESTANTS = ("numpy", "onnxruntime", "torch", "torch.compile", "jax", "numba", "prebuilt", "jit")
-PEERS = ("numpy", "onnxruntime", "torch", "torch.compile", "jax", "numba")
-OURS = frozenset(("prebuilt", "jit"))
 
 
 def contestant(name: str, folder: str) -> Callable[[Cell, tuple], Callable[[], Any]]:
@@ -86,7 +84,7 @@ def contestant(name: str, folder: str) -> Callable[[Cell, tuple], Callable[[], A
     return plain
 
 
-def worker(name: str, folder: str) -> None:
+def worker(name: str, folder: str, _requests: int, _started: float) -> None:
     """Measure every cell as one contestant and print seconds, largest errors and engines as JSON."""
     import numpy as np
     make = contestant(name, folder)
@@ -107,7 +105,7 @@ def worker(name: str, folder: str) -> None:
             times.append(perf_counter() - begin)
         seconds[cell.name] = median(times)
     stats: dict[str, int] = {}
-    if name in OURS:
+    if name in contestants.OURS:
         import prebaked_operations
         for function in prebaked_operations.FUNCTIONS.values():
             for key in ("calls", "prebuilt", "jit", "interpreter"):
@@ -138,55 +136,32 @@ def floors(ceiling: dict[str, float]) -> dict[str, float]:
 def run(options: argparse.Namespace) -> dict[str, Any]:
     """{'ceilings', 'floor_s', 'figures': {contestant: {'seconds', 'errors', 'stats'}}}; medians over rounds."""
     import ceilings
-    found: dict[str, list[dict]] = {name: [] for name in CONTESTANTS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         prepare(folder)
         ceiling = ceilings.measure()
-        for _ in range(options.rounds):
-            for each in CONTESTANTS:
-                row = contestants.spawn(__file__, each, folder, options)
-                if row is not None:
-                    found[each].append(row)
+        found = contestants.spawn_rounds(__file__, folder, options)
     figures = {each: {"seconds": {cell.name: median(row["seconds"][cell.name] for row in rows) for cell in CELLS},
-                      "errors": rows[0]["errors"], "stats": rows[-1]["stats"]} for each, rows in found.items() if rows}
+                      "errors": rows[0]["errors"], "stats": rows[-1]["stats"]} for each, rows in found.items()}
     return {"ceilings": ceiling, "floor_s": floors(ceiling), "figures": figures}
 
 
 def show(result: dict[str, Any]) -> None:
     """Print microseconds for each cell, and our share of the best peer's time."""
-    ceiling, figures = result["ceilings"], result["figures"]
-    print(f"ceilings: {ceiling['fma_flops'] / 1e9:.0f} GFLOP/s float32 FMA, {ceiling['copy_bytes'] / 1e9:.1f} GB/s copy")
+    figures = result["figures"]
+    contestants.print_ceilings(result["ceilings"])
     print("microseconds; last columns: share of the best peer's time")
     print(f"{'':22}" + "".join(f"{name:>14}" for name in figures) + f"{'floor':>9}"
-          + "".join(f"{name:>10}" for name in figures if name in OURS))
+          + "".join(f"{name:>10}" for name in figures if name in contestants.OURS))
     for cell in CELLS:
-        best = min(row["seconds"][cell.name] for name, row in figures.items() if name in PEERS)
+        best = min(row["seconds"][cell.name] for name, row in figures.items() if name in contestants.PEERS)
         print(f"{cell.name:22}" + "".join(f"{row['seconds'][cell.name] * 1e6:14.2f}" for row in figures.values())
               + f"{result['floor_s'][cell.name] * 1e6:9.2f}"
-              + "".join(f"{row['seconds'][cell.name] / best:10.2f}" for name, row in figures.items() if name in OURS))
+              + "".join(f"{row['seconds'][cell.name] / best:10.2f}" for name, row in figures.items() if name in contestants.OURS))
     for name, row in figures.items():
         print(f"{name}: largest error {max(row['errors'].values()):.2f} of the tolerance"
               + (f", {row['stats']}" if row["stats"] else ""))
 
 
-def main() -> None:
-    """Run every contestant in turn and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--core", type=int, default=1)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--requests", type=int, default=0, help=argparse.SUPPRESS)
-    parser.add_argument("--worker", nargs=3, metavar=("NAME", "FOLDER", "STARTED"))
-    args = parser.parse_args()
-    if args.worker:
-        worker(args.worker[0], args.worker[1])
-        return
-    result = run(args)
-    show(result)
-    if args.json:
-        args.json.write_text(json.dumps(result, indent=1))
-
-
 if __name__ == "__main__":
-    main()
+    contestants.command(__doc__, 0, worker, run, show)
