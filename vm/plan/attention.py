@@ -182,9 +182,8 @@ class _Run:
                  if start.value != 0]
         for (extent, size, _), variable in zip(reversed(loops), reversed(variables), strict=True):
             body = [ForStep(variable, const(0), extent, size, body)]
-        shape = " x ".join(map(policy.example, sizes))
-        text = f"{len(self.steps)} steps in blocks of {shape} rows here"
-        policy.note("attention", text + (", divided after the second product" if is_late else ""))
+        policy.note("attention", f"{len(self.steps)} steps in blocks of ", sizes,
+                    " rows here, divided after the second product" if is_late else " rows here")
         return [*self.before, *body]
 
     def _shrunk(self, buffer: Buffer, view: View, sizes: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:

@@ -193,7 +193,7 @@ class _Blocker:
                             for step, axis in zip(run.steps, run.axis_of, strict=True)]
         self.out.append(ForStep(var, const(0), run.rows, block, body))
         self.count += 1
-        self.policy.note(name, f"{len(body)} steps over {run.rows!r} rows, {self.policy.example(block)} a block here")
+        self.policy.note(name, f"{len(body)} steps over {run.rows!r} rows, ", (block,), " a block here")
 
     @staticmethod
     def _block_rows(run: _Run) -> Expr:

@@ -1,7 +1,7 @@
 """`ShapePolicy`: which fusions a plan may use, as a rule tree from operator pattern, extents and dtype.
 
 The named fusions are one table, `FUSIONS`; options that switch fusions off name its rows. A pass asks the policy before
-it fuses; the answer and its reason are kept in `plan.fired`, for `explain`.
+it fuses; the answer and its reason are kept in `plan.notes`, for `explain`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...templates.records import record
-from .extents import Evaluator, Expr
-from .steps import Plan
+from .extents import Expr
+from .steps import Note, Plan
 
 
 @record(eq=True)
@@ -46,7 +46,6 @@ class ShapePolicy:
 
     def __init__(self, plan: Plan, disabled: Iterable[str] = ()) -> None:
         self.plan = plan
-        self._evaluate = Evaluator(lambda atom: plan.sample[str(atom.name)])
         self.disabled = frozenset(disabled)
         unknown = sorted(self.disabled - BY_NAME.keys())
         if unknown:
@@ -65,22 +64,13 @@ class ShapePolicy:
             return False
         return True
 
-    def example(self, extent: Expr) -> str:
-        """The value of an extent for the call that the plan was made for, as text."""
-        try:
-            return str(self._evaluate(extent))
-        except KeyError:
-            return repr(extent)
-
     def close(self) -> None:
         """Say of every fusion that did not fire why not."""
-        fired = self.plan.fired
         for fusion in FUSIONS:
-            if fusion.name not in fired:
-                fired[fusion.name] = ["switched off" if fusion.name in self.disabled else
-                                      "no place for it in this program" if fusion.is_implemented else
-                                      "not implemented"]
+            if fusion.name not in self.plan.notes:
+                self.note(fusion.name, "switched off" if fusion.name in self.disabled else
+                          "no place for it in this program" if fusion.is_implemented else "not implemented")
 
-    def note(self, name: str, text: str) -> None:
-        """Record that a fusion fired, or why it did not."""
-        self.plan.fired.setdefault(name, []).append(text)
+    def note(self, name: str, before: str, extents: tuple[Expr, ...] = (), after: str = "") -> None:
+        """Record that a fusion fired, or why it did not: text around the values of extents."""
+        self.plan.notes.setdefault(name, []).append(Note(before, extents, after))

@@ -196,12 +196,11 @@ class Registers:
                     raise InternalError(f"the plan uses {atom!r} where it has no value")
                 reg = self._atoms[atom] = self._resolve(atom)
             return reg
+        args = list(map(self.bound if atom.is_entry else self.value, atom.args))
         if atom.op == "select":
-            choice, first, second = map(self.value, atom.args)
+            choice, first, second = args
             return self.op("select", first, second, level, choice)
-        a, b = atom.args
-        first = self.value(a)
-        return self.op(atom.op, first, self.value(b), level)
+        return self.op(atom.op, args[0], args[1], level)
 
     def _runtime_sum(self, expr: Expr) -> Reg:
         """The entry part and the entry factor of each term in `bind`, the rest from the outermost loop inwards."""

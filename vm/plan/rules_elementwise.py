@@ -14,7 +14,7 @@ from .halves import as_half, rounded
 from .planner_errors import PlanRefused
 from .python_arithmetic import python_binary, python_compare, python_negative
 from .signature import DTYPE_NAMES, NUMPY_DTYPES
-from .steps import Literal, Nest, NestOut, ScalarReg
+from .steps import Literal, Nest, NestOp, NestOut, ScalarReg
 from .typed import NONE, RULES, Typer, attribute, rule
 from .values import COMPUTE, Arr, Map, Num, Selected, Seq, Static, Value, python_bool, python_float
 
@@ -96,11 +96,16 @@ def weak_name(value: Value) -> str:
 Expression = Callable[[Any, list[Any]], Any]
 
 
+# operations and result slot of what `elementwise` was told the name of, by that name and the inputs' native dtypes
+_known: dict[tuple[object, tuple[str, ...]], tuple[tuple[NestOp, ...], int]] = {}
+
+
 def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Expression,
-                out: Arr | None = None, mask: Arr | None = None) -> Value:
+                out: Arr | None = None, mask: Arr | None = None, name: object = None) -> Value:
     """Compute expression(body, slots) at each point of the operands' broadcast shape; result of memory `dtype`.
 
-    Without any axis the result is a NumPy scalar, as NumPy returns it.
+    Without any axis the result is a NumPy scalar, as NumPy returns it. name: of an expression that dtypes alone decide,
+    and of `dtype`.
     """
     if dtype not in COMPUTE:
         raise PlanRefused(f"dtype {dtype} is not planned", kind="dtype")
@@ -128,10 +133,19 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
         return Num(slot, dtype)
     nest = NestBody()
     slots = [t.slot(nest, v, shape) for v in operands]
-    slot = nest.only(for_memory(nest, expression(nest, slots), dtype))
+    made = None
+    is_plain = name is not None and not nest.pending and len(nest.inputs) == len(operands)
+    if is_plain:
+        key = (name, tuple([item.dtype for item in nest.inputs]))
+        made = _known.get(key)
+    if made is None:
+        slot = nest.only(for_memory(nest, expression(nest, slots), dtype))
+        made = tuple(nest.finish()), nest.number(slot)
+        if is_plain and len(nest.inputs) == len(operands):
+            _known[key] = made
+    ops, number = made
     result = t.new_temp(shape, dtype)
-    number, ops = nest.number(slot), nest.finish()
-    t.emit(Nest(result.shape, nest.inputs, ops, [NestOut(number, "store", result.view)], t.pc))
+    t.emit(Nest(result.shape, nest.inputs, [*ops], [NestOut(number, "store", result.view)], t.pc))
     if arrays and arrays[0].origin is not None and all([a.origin is not None for a in arrays]):
         result.origin = _selected_alike(t, operands, arrays, result, expression)
     return result
@@ -183,7 +197,8 @@ def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: 
         exponent = operands[1]
         if not (isinstance(exponent, Num) and exponent.is_constant and exponent.constant >= 0):
             raise PlanRefused("an integer power whose exponent may be negative", kind="int-power")
-    value = elementwise(t, operands, dtypes[-1], ufunc_expression(name, dtypes, operands))
+    value = elementwise(t, operands, dtypes[-1], ufunc_expression(name, dtypes, operands),
+                        name=None if name == "power" else (name, dtypes))  # a power depends on the exponent
     if dtypes[-1] == "bool" and isinstance(value, Arr):
         from .rules_select import mask_key
         value.key = mask_key(t, name, operands)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ...templates.records import fresh, record
-from .extents import Expr, const, mul
+from .extents import Evaluator, Expr, const, mul
 
 ITEM_BYTES = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8,
               "f16": 2, "f32": 4, "f64": 8, "c64": 8, "c128": 16}  # steps see complex memory as two real views
@@ -124,6 +124,7 @@ class NestOp:
     op: a name of templates/scalars.py, or 'cast' (from args[0]'s dtype to dtype), or 'gather' (a load of `view`, whose
     axes are the nest's, displaced by sum(wrap(slot value) * stride) over `indexes`; a value outside [-extent, extent)
     traps IndexError at `position`). dtype: of the result; `operand_dtype`: of the operands (differs for predicates, cast).
+    Nothing changes a node that is no gather: nests share it.
     """
 
     op: str
@@ -405,6 +406,15 @@ class Result:
 
 
 @record
+class Note:
+    """What a fusion did, or why it did not: text around the values that extents have for the call at hand."""
+
+    before: str
+    extents: tuple[Expr, ...] = ()
+    after: str = ""
+
+
+@record
 class Plan:
     """One for a signature and a set of facts; symbolic in every extent."""
 
@@ -415,7 +425,21 @@ class Plan:
     signature: object  # plan.signature.Signature
     sample: dict[str, int] = fresh(factory=dict)  # extents at hand when it was planned: hints, never truths
     log: list[tuple[str, float, str]] = fresh(factory=list)  # (pass, milliseconds, note)
-    fired: dict[str, list[str]] = fresh(factory=dict)  # fusion rule -> notes, for `explain`
+    notes: dict[str, list[Note]] = fresh(factory=dict)  # by the fusion rule that they are about
+
+    @property
+    def fired(self) -> dict[str, list[str]]:
+        """Fusion rule -> what it did here, or why it did not: for `explain`."""
+        evaluate = Evaluator(lambda atom: self.sample[str(atom.name)])
+
+        def example(extent: Expr) -> str:
+            try:
+                return str(evaluate(extent))
+            except KeyError:
+                return repr(extent)
+
+        return {rule: [note.before + " x ".join(map(example, note.extents)) + note.after for note in notes]
+                for rule, notes in self.notes.items()}
 
 
 def walk(steps: list[Step]) -> list[Step]:

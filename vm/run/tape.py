@@ -1,7 +1,7 @@
 """The encoder: register code (vm/plan/code.py) -> a `Tape`, words that the C loop of the stencil library runs.
 
 Structured loops become jumps; layouts of the words stand in templates/include/pb_tape.h and pb_nest.h. Nests are
-encoded in tape_nest.py.
+encoded in tape_nest.py, once for all that differ in registers alone (tape_forms.py).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ..plan.code import (
     While,
 )
 from ..plan.planner_errors import PlanRefused
-from .tape_nest import encode_nest
+from .tape_forms import append_nest
 
 _ACTS = {"none": 0, "relu": 1}
 _RESIDUAL = 256  # PB_TAPE_RESIDUAL
@@ -252,7 +252,7 @@ class _Encoder:
 
     def _nest(self, x: NestCode) -> None:
         self.places.append((len(self.words), x))
-        encode_nest(x, self.words, self.zeros)
+        append_nest(x, self.words, self.zeros)
 
     def _contract(self, x: ContractCode) -> None:
         self.places.append((len(self.words), x))

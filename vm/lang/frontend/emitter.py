@@ -7,6 +7,7 @@ bits set, so that joining paths is `&`. Reads of locals without the bit get an U
 from __future__ import annotations
 
 import ast
+from bisect import bisect_left, bisect_right
 from types import FunctionType
 from typing import Any, NoReturn
 
@@ -174,32 +175,21 @@ class Emitter:
         pending = sorted(self._insertions, key=lambda item: item[:2])
         if not pending:
             return
-        places = [item[0] for item in pending]
-        size, n = len(self.code), len(places)
-        upto = [0] * (size + 2)  # insertions before an index; `through`: also those at it
-        done = 0
-        through = [0] * (size + 2)
-        for index in range(size + 1):
-            upto[index] = done
-            while done < n and places[done] == index:
-                done += 1
-            through[index] = done
         code: list[tuple[int, tuple[int, ...], ast.AST, Frame, int, int]] = []
-        taken = 0
-        for index, item in enumerate(self.code):
-            while taken < n and places[taken] == index:
-                _, _, op, args, node, frame = pending[taken]
-                code.append((op, args, node, frame, 0, 0))
-                taken += 1
-            op = item[0]
-            where = _TARGET_AT.get(op, -1)
+        start = 0
+        for place, _, op, args, node, frame in pending:
+            code += self.code[start:place]
+            code.append((op, args, node, frame, 0, 0))
+            start = place
+        code += self.code[start:]
+        places = [item[0] for item in pending]
+        for index, item in enumerate(code):
+            where = _TARGET_AT.get(item[0], -1)
             if where >= 0:
                 args = item[1]
-                old = args[where]
-                new = old + (through[old] if op in _NAMES_INSTRUCTION else upto[old])
-                if new != old:
-                    item = (op, (*args[:where], new, *args[where + 1:]), *item[2:])
-            code.append(item)
+                old = args[where]  # an instruction, or a point between two: then what is inserted there comes behind it
+                new = old + (bisect_right if item[0] in _NAMES_INSTRUCTION else bisect_left)(places, old)
+                code[index] = (item[0], (*args[:where], new, *args[where + 1:]), *item[2:])
         self.code = code
         self._insertions = []
 
