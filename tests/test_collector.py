@@ -88,3 +88,32 @@ def test_no_collection_while_a_call_plans():
             gc.set_threshold(*threshold)
     assert function.stats()["jit"] == 1
     assert seen.count("start") < 20  # hundreds with the collector on; a few before and after planning
+
+
+def test_rests_while_a_first_call_compiles_and_plans(monkeypatch):
+    from prebake.vm.lang import frontend
+    from prebake.vm.plan import lower, planner
+
+    seen = []
+
+    def watched(module, name):
+        inner = getattr(module, name)
+
+        def outer(*args, **kwargs):
+            seen.append((name, gc.isenabled()))
+            return inner(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, outer)
+
+    watched(frontend, "compile_function")
+    watched(planner, "plan_live")
+    watched(lower, "lower_plan")
+
+    @prebake.jit
+    def double(x):
+        return x + x
+
+    with prebake.engine("jit"):
+        assert double(np.ones(3)).tolist() == [2, 2, 2]
+    assert seen == [("compile_function", False), ("plan_live", False), ("lower_plan", False)]
+    assert gc.isenabled()

@@ -44,6 +44,7 @@ def assign_slots(plan: Plan) -> Slots:
     hints = _Hints(plan.sample)
     busy: list[tuple[int, int]] = []  # (last position, slot)
     free: list[int] = []
+    grown: list[int] = []  # bytes of each slot for the extents at hand
     occupant: dict[int, Life] = {}
     for life in order:
         size = life.buffer.size_bytes
@@ -59,15 +60,17 @@ def assign_slots(plan: Plan) -> Slots:
         if slot >= 0:
             busy.remove((occupant[slot].last, slot))
         else:
-            slot = _best_fit(size, free, slots.sizes, hints)
+            slot = _best_fit(size, free, slots.sizes, grown, hints) if free else -1
             if slot >= 0:
                 free.remove(slot)
             else:
                 slot = len(slots.sizes)
                 slots.sizes.append([])
+                grown.append(0)
         slots.slot_of[life.buffer] = slot
         if size not in slots.sizes[slot]:
             slots.sizes[slot].append(size)
+            grown[slot] = max(grown[slot], hints.size(size))
         occupant[slot] = life
         busy.append((life.last, slot))
     return slots
@@ -83,17 +86,15 @@ def _donated(life: Life, lives: Mapping[Buffer, Life], slots: Slots, occupant: M
     return slot if occupant[slot] is donor else -1
 
 
-def _best_fit(size: Expr, free: list[int], sizes: list[list[Expr]], hints: _Hints) -> int:
+def _best_fit(size: Expr, free: list[int], sizes: list[list[Expr]], grown: list[int], hints: _Hints) -> int:
     """A free slot of this very size, else one that does not grow much for the extents at hand; -1 for none."""
     best, best_waste = -1, 0.0
-    want = -1
     for slot in free:
-        members = sizes[slot]
-        if size in members:
+        if size in sizes[slot]:
             return slot
-        if want < 0:
-            want = hints.size(size)
-        have = max(hints.size(member) for member in members)
+    want = hints.size(size)
+    for slot in free:
+        have = grown[slot]
         # waste: bytes that the slot would grow by (counted double) or leave unused
         waste = 2.0 * (want - have) if want > have else float(have - want)
         if waste <= want * 2 and (best < 0 or waste < best_waste):

@@ -51,6 +51,7 @@ class Registers:
         self._atoms: dict[Atom, Reg] = {}  # symbols, loop variables, i64 scalars
         self._levels: dict[Atom, int] = {}  # loop variables: index of the scope in which they are fixed
         self._scalars: dict[ScalarReg, Reg] = {}
+        self._tuples: dict[tuple[Expr, ...], tuple[Reg, ...]] = {}  # of `values` that `bind` computes
 
     # --- allocation -------------------------------------------------------------------------------------------------
 
@@ -175,12 +176,12 @@ class Registers:
 
     def values(self, exprs: tuple[Expr, ...]) -> tuple[Reg, ...]:
         """Registers of several expressions: the extents of a nest, the strides of a view."""
-        known = self.entry.exprs
-        regs = []
-        for expr in exprs:
-            reg = known.get(expr)
-            regs.append(self.value(expr) if reg is None else reg)
-        return tuple(regs)
+        found = self._tuples.get(exprs)
+        if found is None:
+            found = tuple([self.value(expr) for expr in exprs])
+            if all([expr.is_entry for expr in exprs]):
+                self._tuples[exprs] = found
+        return found
 
     def _product(self, product: Sequence[Atom], coef: int, level: int) -> Reg:
         reg = self._atom(product[0], level)

@@ -49,7 +49,7 @@ def substitute_plan(steps: list[Step], result: Result, change: Callable[[Expr], 
         if item is None or item in seen:
             return
         seen.add(item)
-        item.shape, item.strides = exprs(item.shape), exprs(item.strides)
+        item.shape, item.strides = tuples.get(item.shape) or exprs(item.shape), tuples.get(item.strides) or exprs(item.strides)
         if item.offset.terms:
             item.offset = expr(item.offset)
         buffer = item.buffer

@@ -253,7 +253,7 @@ def reshape(t: Typer, a: Value, target: Value, order: Value = NONE) -> Value:
             raise PlanRefused("reshape to a size that does not divide", kind="shape-error")
         extents[free[0]] = quotient
     for e in extents:
-        if not t.facts.ask_less_equal(0, e):
+        if e.bounds()[0] < 0 and not t.facts.ask_less_equal(0, e):
             raise PlanRefused("a negative extent", kind="shape-error")
     if not free and not t.facts.ask_equal(prod(extents, start=const(1)), total):
         raise PlanRefused("reshape to another size", kind="shape-error")

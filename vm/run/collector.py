@@ -1,4 +1,5 @@
-"""The garbage collector rests while a plan is made: it would walk over the whole model's objects in the middle of a call.
+"""The garbage collector rests while a function is compiled or a plan is made: it would walk over the whole model's objects in
+the middle of a call.
 
 A plan is tens of thousands of small objects; their allocation alone makes the collector run some thirty times, and now and
 then over everything that the process holds, which is what the slowest percentile of first calls consists of. What a plan

@@ -20,6 +20,7 @@ from .. import flags, options
 from ..bindings import ABSENT, Watch, first_change, underlying, watch_own_names, watch_rows
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
+from .collector import paused_collector
 from .deadline import Overdue, time_limit
 from .log import is_logging, log, log_once, wants_dump, warn
 from .names import module_of, qualified_name
@@ -268,6 +269,7 @@ class FunctionState:
                 raise error.with_traceback(None) from None
             return self._program
 
+    @paused_collector()
     def _compile(self, receiver: object) -> Any:
         start = perf_counter()
         program: Any
@@ -395,17 +397,17 @@ class FunctionState:
         self.refused_kinds[kind] = self.refused_kinds.get(kind, 0) + 1
         log_once(f"{self.function.name}: interpreted, {note}")
 
+    @paused_collector()
     def _specialise(self, args: tuple, reason: str = "") -> tuple[Any, str]:
         """(entry, '') of a new plan for these arguments, or (None, why there is none). reason: of the miss, for the log."""
         from ..plan.code_json import dispatch_spec
         from ..plan.lower import lower_plan
         from ..plan.planner import PlanRefused, plan_live
-        from .collector import paused_collector
 
         start = perf_counter()
         marks: list[tuple[str, float]] = []  # when each stage ended
         try:
-            with paused_collector(), time_limit(self.settings["jit_timeout_ms"]):
+            with time_limit(self.settings["jit_timeout_ms"]):
                 plan = plan_live(self._program, self._plannable(args), self.function.read_capture,
                                  self.settings["disable_fusions"])
                 marks.append(("plan", perf_counter()))
