@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
+import itertools
 import os
 import pickle
+import sys
 import threading
 import weakref
 from dataclasses import dataclass
@@ -725,3 +727,39 @@ def test_temporaries_that_no_memory_holds_are_the_interpreters_task():
     with memory_limit(1 << 30):
         assert fast(u).shape == f(u).shape == (0, 0, 3)
     assert fast.stats()["peak_arena_bytes"] < 1 << 30
+
+
+def test_statistics_while_other_threads_work():
+    """Functions are decorated, and misses written down, by other threads while somebody asks for the numbers."""
+    def doubled(x):
+        return x * 2
+
+    jitted = prebake.jit(doubled)
+    jitted(np.ones(3))
+    state = jitted._state
+    done = threading.Event()
+    kept = []
+
+    def work():
+        for i in itertools.count():
+            if done.is_set():
+                return
+            state.settled[((("x.shape[0]", i % 5000),), "NO_BUCKET")] = 1
+            if i % 10 == 0:
+                kept.append(prebake.jit(doubled))
+                del kept[:-300]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(15):
+            assert jitted.stats()["calls"] == 1
+            prebake.stats()
+    finally:
+        done.set()
+        sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()

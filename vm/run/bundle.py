@@ -379,9 +379,9 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     key = os.path.realpath(folder)
     known = _loaded.get(key)
     if known is not None and not (known.accepted and known.is_current()):
-        del _loaded[key]  # mended, or built again
-        for name in [name for name, bundle in _by_function.items() if bundle is known]:
-            del _by_function[name]
+        _loaded.pop(key, None)  # mended, or built again
+        for name in [name for name, bundle in list(_by_function.items()) if bundle is known]:
+            _by_function.pop(name, None)
     bundle = open_bundle(folder)
     for name in bundle.records:
         _by_function[name] = bundle
@@ -478,4 +478,4 @@ def rows() -> list[dict[str, Any]]:
     return [{"path": bundle.path, "accepted": bundle.accepted, "level": bundle.level,
              "functions": list(bundle.functions), "reason": bundle.reason,
              "message": "" if bundle.error is None else str(bundle.error), "refused": dict(bundle.refused)}
-            for bundle in _loaded.values()]
+            for bundle in list(_loaded.values())]

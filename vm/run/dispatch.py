@@ -136,7 +136,7 @@ def ready() -> list[dict[str, Any]]:
 
 
 def _all_states() -> list[Any]:
-    return sorted(function.states, key=lambda state: state.function.name)
+    return sorted(function.living(), key=lambda state: state.function.name)
 
 
 def _apply_configuration() -> None:
@@ -147,13 +147,13 @@ def _apply_configuration() -> None:
 
 def _look_again() -> None:
     """Every function looks at options and bundles again at its next call."""
-    for state in list(function.states):
+    for state in function.living():
         state.function._unready()
 
 
 def _after_fork() -> None:
     deadline.reset_after_fork()
-    for state in list(function.states):
+    for state in function.living():
         state.reset_after_fork()
 
 

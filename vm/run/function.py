@@ -44,6 +44,15 @@ startup_error: ConfigError | None = None  # a wrong PREBAKE_ENGINE
 sessions: list[Any] = []  # open recordings (recorder.Session): they take the counts of functions that go
 
 
+def living() -> list[FunctionState]:
+    """Every decorated function that lives; other threads may decorate more meanwhile."""
+    while True:
+        try:
+            return list(states)
+        except RuntimeError:  # the set changed
+            continue
+
+
 class FunctionState:
     """One decorated function: its options, program, bundle, and what could not be planned.
 

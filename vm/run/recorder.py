@@ -53,7 +53,7 @@ class Session:
         self._retired: list[tuple[str, dict[str, Any]]] = []  # to be merged into them
         self._merging = threading.Lock()
         self.calls: dict[int, tuple[int, int]] = {}  # id of a living state -> (calls, unplanned) at the start
-        for state in list(function.states):
+        for state in function.living():
             self._note_start(state)
         function.sessions.append(self)
 
@@ -83,7 +83,7 @@ class Session:
     def to_json(self) -> dict[str, Any]:
         """The profile since the session began."""
         functions: dict[str, dict[str, Any]] = {}
-        states = sorted(function.states, key=lambda s: s.function.name)
+        states = sorted(function.living(), key=lambda s: s.function.name)
         is_alone = self._merging.acquire(timeout=1)  # a process that was forked in the middle has nobody to wait for
         try:
             self._merge_retired()

@@ -51,7 +51,7 @@ def misses_of(state: Any) -> tuple[dict[tuple[Shape, str], int], int]:
     """(shape, reason) -> calls of one state's program, and the calls of shapes that are not kept."""
     counted: dict[tuple[Shape, str], int] = dict(state.misses)
     present, other = _present_misses(state)
-    for part in (state.settled, present):
+    for part in (dict(state.settled), present):
         for key, missed in part.items():
             counted[key] = counted.get(key, 0) + missed
     return counted, state.other_misses + other
@@ -60,7 +60,7 @@ def misses_of(state: Any) -> tuple[dict[tuple[Shape, str], int], int]:
 def _present_misses(state: Any) -> tuple[dict[tuple[Shape, str], int], int]:
     """(shape, reason) -> calls of the plans that missed since `settle_misses`, and those of shapes that are not kept."""
     settled: dict[Shape, int] = {}
-    for (shape, _), count in state.settled.items():
+    for (shape, _), count in dict(state.settled).items():  # other threads may add to it
         settled[shape] = settled.get(shape, 0) + count
     found: dict[tuple[Shape, str], int] = {}
     other = 0
@@ -134,7 +134,7 @@ def short_shape(shape: Iterable[tuple[str, Any]], names: Mapping[str, str]) -> d
 def stats() -> dict[str, dict[str, Any]]:
     """`fn.stats()` of every decorated function that lives, by qualified name; those of one name are added up."""
     found: dict[str, dict[str, Any]] = {}
-    for state in sorted(function.states, key=lambda s: s.function.name):
+    for state in sorted(function.living(), key=lambda s: s.function.name):
         row = function_stats(state)
         known = found.setdefault(state.function.name, row)
         if known is not row:
