@@ -185,8 +185,8 @@ class _Compilation:
         # one C text for all levels; the loader wants the module to be called as the file
         name = f"{MODULE}_{level.name}"
         output = self.bundle / (name + toolchain.ABI3_SUFFIX)
-        output.write_bytes(self.compiled(text, level, [f"-DPyInit_{MODULE}=PyInit_{name}",
-                                                         f'-DPB_RECORDS="{self.records}"'], objects))
+        options = [*self.compiler.kernel_flags, f"-DPyInit_{MODULE}=PyInit_{name}", f'-DPB_RECORDS="{self.records}"']
+        output.write_bytes(self.compiled(text, level, options, objects))
         self.step(f"compile {level.target}")
         return level.target, output.name
 

@@ -103,7 +103,7 @@ class Module:
 
 def _uses(bodies: list[str]) -> list[str]:
     """Definitions that ask pb_guarded.h for the operations which occur, and no others."""
-    used = [name for name in GUARDED if any(f"pb_{name}_f" in body for body in bodies)]
+    used = [name for name in GUARDED if any(f"pb_{name}_f" in body or f"pb_v_{name}_f" in body for body in bodies)]
     return ["#define PB_ONLY_USED", *(f"#define PB_USE_{name}" for name in used)]
 
 

@@ -44,6 +44,12 @@ class Toolchain:
             flags.append("-fno-semantic-interposition")
         return flags
 
+    @property
+    def kernel_flags(self) -> list[str]:
+        """Further flags for kernels: their loops work on several registers side by side, and GCC moves operations that do not
+        wait for each other next to each other when it may do so before it allocates registers."""
+        return [] if self.is_clang else ["-fschedule-insns", "-fsched-pressure"]
+
     def compile(self, source: Path, output: Path, flags: Sequence[str], objects: Sequence[Path] | None = None) -> None:
         """Compile a C file and link it with `objects` into a shared object; with None, compile it into an object.
 

@@ -12,6 +12,7 @@
 #include "pb_abi.h"
 #include "pb_compress.h"
 #include "pb_scalar.h"
+#include "pb_vector.h"
 #include "pb_width.h"
 
 #define PB_BLOCK 256 /* elements that are staged at a time (pgo/codegen_nest.py BLOCK) */

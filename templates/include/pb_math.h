@@ -4,7 +4,8 @@
  * pb_power.h; arctan arctan2 arcsin arccos in pb_arc.h; sin cos tan in pb_trig.h. Of these pow, sin, cos and tan leave rare
  * elements to libm, see pb_guarded.h. libm, one call for each element: cbrt arcsinh arccosh arctanh; pow and log10 of f64
  * where there is no fused multiply-add; logaddexp branches. Included by pb_scalar.h alone.
- * Source: coefficients of f32 exp and log from Cephes (S. Moshier), of f64 log from fdlibm (Sun Microsystems); minimax fits else.
+ * exp and tanh of f32 stand in pb_exp.h, which pb_vector.h reads again for vectors.
+ * Source: coefficients of f32 expm1 and log from Cephes (S. Moshier), of f64 log from fdlibm (Sun Microsystems); minimax fits else.
  */
 
 /* x + MAGIC is rounded to an integer, which its low mantissa bits hold. */
@@ -57,11 +58,18 @@ PB_INLINE pb_f64 pb_scale_f64(pb_f64 shifted) { return pb_from_bits_f64(pb_bits_
 /* x into [lo, hi], NaN kept */
 #define PB_CLAMP(x, lo, hi) ((x) < (lo) ? (lo) : (x) > (hi) ? (hi) : (x))
 
-PB_INLINE pb_f32 pb_exp_f32(pb_f32 x) {
-    pb_f32 shifted = PB_FMA_f32(x, 1.44269504f, PB_WIDE_f32), n = shifted - PB_WIDE_f32;
-    pb_f32 r = PB_FMA_f32(n, 2.12194440e-4f, PB_FMA_f32(n, -0.693359375f, x));
-    PB_SCALED(f32, 32, 1.0f + pb_expm1_core_f32(r), shifted, x, -105.0f, 89.0f);
-}
+PB_INLINE pb_f32 pb_lesser_f32(pb_f32 a, pb_f32 b) { return a < b ? a : b; }
+PB_INLINE pb_f32 pb_greater_f32(pb_f32 a, pb_f32 b) { return a > b ? a : b; }
+#define PB_F(name) pb_##name##_f32
+#define PB_T pb_f32
+#define PB_C(c) (c)
+#define PB_FMA PB_FMA_f32
+#define PB_LESSER pb_lesser_f32
+#define PB_GREATER pb_greater_f32
+#define PB_SHIFTED(x, n) pb_from_bits_f32(pb_bits_f32(x) << (n))
+#define PB_MASKED(x, bits) pb_from_bits_f32(pb_bits_f32(x) & (bits))
+#define PB_WITH(x, y) pb_from_bits_f32(pb_bits_f32(x) | pb_bits_f32(y))
+#include "pb_exp.h"
 
 PB_INLINE pb_f64 pb_exp_f64(pb_f64 x) {
     pb_f64 shifted = PB_FMA_f64(x, 1.4426950408889634, PB_WIDE_f64), n = shifted - PB_WIDE_f64;
@@ -104,13 +112,6 @@ PB_INLINE pb_f64 pb_expm1_f64(pb_f64 x) {
     pb_f64 mid = pb_expm1_mid_f64(PB_CLAMP(x, -40.0, 700.0)), large = pb_exp_f64(x);
     pb_f64 y = x > 700.0 ? large : mid;
     return x == 0 ? x : y;
-}
-
-PB_INLINE pb_f32 pb_tanh_f32(pb_f32 x) {
-    pb_f32 a = __builtin_fabsf(x);
-    a = a > 10.0f ? 10.0f : a;
-    pb_f32 t = pb_expm1_mid_f32(a + a);
-    return __builtin_copysignf(t / (t + 2.0f), x);
 }
 
 PB_INLINE pb_f64 pb_tanh_f64(pb_f64 x) {

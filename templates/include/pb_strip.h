@@ -13,6 +13,7 @@
 #error "without optimisation the calls that end micro-operations would fill the stack"
 #endif
 #include "pb_scalar.h"
+#include "pb_vector.h"
 #include "pb_width.h"
 
 enum {
@@ -63,11 +64,18 @@ typedef struct {
 #define PB_IN_Q(i) q[i]
 #define PB_IN_S(i) s
 
+/* Compute r here: left alone, GCC expands the last step of all eight at the call that takes them, and spills what these wait for. */
+#if defined(__SSE2__) && defined(__GNUC__)
+#define PB_STRIP_HERE(r) __asm__("" : "+v"(r))
+#else
+#define PB_STRIP_HERE(r) (void)0
+#endif
+
 #define PB_STRIP2(op, T)                                                                                                \
     PB_INLINE pb_acc_##T pb_vector_##op##_##T(pb_acc_##T x, pb_acc_##T y) {                                             \
-        pb_acc_lanes_##T a = {.v = x}, b = {.v = y}, r;                                                                     \
-        for (unsigned i = 0; i < sizeof r / sizeof *r.i; i++) r.i[i] = pb_##op##_##T(a.i[i], b.i[i]);                   \
-        return r.v;                                                                                                     \
+        pb_acc_##T r = pb_v_##op##_##T(x, y);                                                                           \
+        PB_STRIP_HERE(r);                                                                                               \
+        return r;                                                                                                       \
     }                                                                                                                   \
     PB_STRIP_BEGIN(op##_am, T) PB_STRIP_Q(T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_A, PB_IN_Q) PB_STRIP_NEXT(T)      \
     PB_STRIP_BEGIN(op##_ma, T) PB_STRIP_P(T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_A) PB_STRIP_NEXT(T)      \
@@ -92,10 +100,8 @@ typedef struct {
 
 #define PB_STRIP1(op, T)                                                                                                \
     PB_INLINE pb_acc_##T pb_vector_##op##_##T(pb_acc_##T x, pb_acc_##T y) {                                             \
-        pb_acc_lanes_##T a = {.v = x}, r;                                                                                   \
         (void)y;                                                                                                        \
-        for (unsigned i = 0; i < sizeof r / sizeof *r.i; i++) r.i[i] = pb_##op##_##T(a.i[i]);                           \
-        return r.v;                                                                                                     \
+        return pb_v_##op##_##T(x);                                                                                      \
     }                                                                                                                   \
     PB_STRIP_BEGIN(op##_a, T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_A, PB_IN_A) PB_STRIP_NEXT(T)                     \
     PB_STRIP_BEGIN(op##_m, T) PB_STRIP_P(T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_P) PB_STRIP_NEXT(T)

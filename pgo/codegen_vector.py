@@ -1,0 +1,193 @@
+"""The innermost loop in vectors: operation by operation over several registers, the last elements through the same functions.
+
+Only where every value of the loop fits lanes of one width: float32 with int32 and truth values, or float64 with int64 and
+truth values, in memory as in registers. Everything else stays a loop over elements (codegen_nest.py), which the compiler
+vectorises as well as it can. What an element becomes does not depend on where it stands: whole groups of registers, single
+registers and the few elements at the end go through the same functions (pb_vector.h), and these give lane by lane what
+pb_scalar.h gives.
+
+How many registers go together is a matter of latency against registers: independent ones fill the pipelines while one
+waits, until their values no longer fit the register file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..templates.scalars import GUARDED
+from ..vm.plan.code import NodeOp
+
+if TYPE_CHECKING:
+    from .codegen_loops import Access, LoopPrinter
+
+_FAMILIES = ({"f32", "i32", "bool"}, {"f64", "i64", "bool"})
+_ACCUMULATED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
+# Dozens of instructions each, with intermediate values and constants of their own.
+_LONG = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "erf", "arcsin", "arccos", "arctan",
+         "arctan2", "hypot", *GUARDED}
+# Calls, or loops over lanes: more of them side by side gain nothing.
+_CALLS = {"cbrt", "arcsinh", "arccosh", "arctanh", "logaddexp", "mod", "fmod", "floordiv", *GUARDED}
+
+
+class VectorLoop:
+    """The loop `for l in range(m)` of a nest. slots: what varies in it and is needed; stores: outputs that it stores;
+    buffered: (slot, memory dtype) -> block on the stack that an inner reduction takes afterwards."""
+
+    def __init__(self, printer: LoopPrinter, slots: Sequence[int], stores: Sequence[int],
+                 buffered: dict[tuple[int, str], str]) -> None:
+        self.p, self.slots, self.stores, self.buffered = printer, slots, stores, buffered
+        self.nest = printer.nest
+        self.n_inputs = printer.n_inputs
+        self.ops = [self.nest.ops[slot - self.n_inputs] for slot in slots if slot >= self.n_inputs]
+        self.accumulated = [] if printer.is_inner_reduced else printer.reductions
+        dtypes = {self.nest.slot_dtype(slot) for slot in slots} | {op.operand_dtype for op in self.ops if op.operand_dtype}
+        self.family = next((f for f in _FAMILIES if dtypes <= f), set[str]())
+        self.bits = "32" if "f32" in self.family else "64"
+        self.lanes = f"PB_V_f{self.bits}"
+
+    # --- whether ------------------------------------------------------------------------------------------------------
+
+    def fits(self) -> bool:
+        """Whether this loop can be written in vectors, and has arithmetic on floats that makes it worth while."""
+        nest, p = self.nest, self.p
+        if not self.family or not any(self.is_float(op) for op in self.ops):
+            return False
+        for slot in self.slots:
+            if slot < self.n_inputs:
+                item = nest.inputs[slot]
+                if item.kind == "iota" or item.dtype == "bool" or item.memory != item.dtype:
+                    return False
+            elif slot in p.gathers:
+                return False
+        if any(nest.outs[k].reduce not in _ACCUMULATED for k in self.accumulated):
+            return False
+        values = [(nest.outs[k].slot, nest.outs[k].memory) for k in self.stores] + list(self.buffered)
+        values += [(nest.outs[k].slot, nest.slot_dtype(nest.outs[k].slot)) for k in self.accumulated]
+        if any(memory == "bool" or memory != nest.slot_dtype(slot) or memory not in self.family for slot, memory in values):
+            return False
+        outs = [nest.outs[k] for k in self.stores]
+        return not any(o.indexes or (o.mask >= 0 and p.inner_kind(p.outs[k]) != "unit")
+                       or (o.mask >= 0 and nest.slot_dtype(o.mask) != "bool") for k, o in zip(self.stores, outs, strict=True))
+
+    @staticmethod
+    def is_float(op: NodeOp) -> bool:
+        return op.op != "mov" and (op.dtype in ("f32", "f64") or op.operand_dtype in ("f32", "f64"))
+
+    def width(self) -> int:
+        """How many registers go together."""
+        long = sum(op.op in _LONG for op in self.ops)
+        if any(op.op in _CALLS for op in self.ops) or long > 3:
+            return 1
+        return 2 if long > 1 or (long and self.bits == "64") else 4
+
+    # --- text ---------------------------------------------------------------------------------------------------------
+
+    def print(self) -> None:
+        out, width = self.p.out, self.width()
+        inside = set(self.slots)
+        read = {a for op in self.ops for a in op.args}
+        read |= {slot for slot, _ in self.buffered} | {self.nest.outs[k].slot for k in [*self.stores, *self.accumulated]}
+        read |= {self.nest.outs[k].mask for k in self.stores if self.nest.outs[k].mask >= 0}
+        for slot in sorted(read - inside):
+            out(f"const pb_v_{self.kind(slot)} w{slot} = pb_v_fill_{self.kind(slot)}(v{slot});")
+        self.inside = inside
+        out("int64_t l = 0;")
+        if width > 1:
+            out(f"for (; l + {width} * {self.lanes} <= m; l += {width} * {self.lanes}) {{")
+            self.body([f"_{u}" for u in range(width)], is_whole=True)
+            out("}")
+        out(f"for (; l < m; l += {self.lanes}) {{")
+        self.body([""], is_whole=False)
+        out("}")
+
+    def kind(self, slot: int) -> str:
+        """The vector type of a slot."""
+        dtype = self.nest.slot_dtype(slot)
+        return f"b{self.bits}" if dtype == "bool" else dtype
+
+    def value(self, slot: int, copy: str) -> str:
+        return f"w{slot}{copy}" if slot in self.inside else f"w{slot}"
+
+    def body(self, copies: list[str], is_whole: bool) -> None:
+        """Every slot for each of the registers, then what is stored of them."""
+        out = self.p.out
+        places = ["l" if u == 0 else f"l + {u} * {self.lanes}" for u in range(len(copies))]
+        for slot in self.slots:
+            for copy, place in zip(copies, places, strict=True):
+                text = self.load(slot, place, is_whole) if slot < self.n_inputs else \
+                    self.operation(self.nest.ops[slot - self.n_inputs], copy)
+                out(f"const pb_v_{self.kind(slot)} w{slot}{copy} = {text};")
+        for copy, place in zip(copies, places, strict=True):
+            for (slot, memory), name in self.buffered.items():  # whole registers: blocks are multiples of them
+                out(f"pb_v_put_{memory}({name} + {place}, {self.value(slot, copy)});")
+            for k in self.accumulated:
+                o = self.nest.outs[k]
+                dtype = self.nest.slot_dtype(o.slot)
+                now = f"pb_v_{_ACCUMULATED[o.reduce]}_{dtype}(pb_v_at_{dtype}(s{k} + {place}), {self.value(o.slot, copy)})"
+                out(f"pb_v_put_{dtype}(s{k} + {place}, {now});")
+            for k in self.stores:
+                self.store(k, copy, place, is_whole)
+
+    def load(self, slot: int, place: str, is_whole: bool) -> str:
+        access = self.p.inputs[slot]
+        dtype = access.memory
+        if self.p.inner_kind(access) in ("unit", "flex"):
+            return self.head(access, place, is_whole)
+        where, step = self.element(access, place)
+        return f"pb_v_pick_{dtype}({where}, {step}, {self.lanes if is_whole else 'm - l'})"
+
+    @staticmethod
+    def head(access: Access, place: str, is_whole: bool) -> str:
+        where = f"{access.name}_p + {place}"
+        return f"pb_v_at_{access.memory}({where})" if is_whole else f"pb_v_head_{access.memory}({where}, m - l)"
+
+    def element(self, access: Access, place: str) -> tuple[str, str]:
+        """C text of a strided view's element, and of the step to the next one."""
+        step = access.strides[self.p.inner].text()
+        return f"{access.name}_b + ({place}) * {step}", step
+
+    def store(self, k: int, copy: str, place: str, is_whole: bool) -> None:
+        o, access = self.nest.outs[k], self.p.outs[k]
+        value, dtype = self.value(o.slot, copy), access.memory
+        if self.p.inner_kind(access) not in ("unit", "flex"):
+            where, step = self.element(access, place)
+            self.p.out(f"pb_v_drop_{dtype}({where}, {value}, {step}, {self.lanes if is_whole else 'm - l'});")
+            return
+        if o.mask >= 0:  # the element belongs to this nest either way
+            value = f"pb_v_select_{dtype}({self.value(o.mask, copy)}, {value}, {self.head(access, place, is_whole)})"
+        where = f"{access.name}_p + {place}"
+        self.p.out(f"pb_v_put_{dtype}({where}, {value});" if is_whole else f"pb_v_put_head_{dtype}({where}, {value}, m - l);")
+
+    def operation(self, op: NodeOp, copy: str) -> str:
+        args = [self.value(a, copy) for a in op.args]
+        kinds = [self.kind(a) for a in op.args]
+        if op.op == "mov":
+            return args[0]
+        if op.op == "cast":
+            to = f"b{self.bits}" if op.dtype == "bool" else op.dtype
+            return args[0] if kinds[0] == to else f"pb_v_cast_{kinds[0]}_{to}({args[0]})"
+        kind = f"b{self.bits}" if op.operand_dtype == "bool" else op.operand_dtype
+        if op.op in ("maximum", "minimum") and kind[0] == "f":
+            return self.extremum(op, args, kind)
+        return f"pb_v_{op.op}_{kind}({', '.join(args)})"
+
+    def extremum(self, op: NodeOp, args: list[str], kind: str) -> str:
+        """maximum or minimum; one instruction where a side is known to be a number, and no zero."""
+        a, b = args
+        name, keeps = ("greater", "ge") if op.op == "maximum" else ("lesser", "le")
+        first, second = (self.number(slot) for slot in op.args)
+        if second is not None:
+            return f"pb_v_{name}_{kind}({b}, {a})" if second else f"pb_v_select_{kind}(pb_v_{keeps}_{kind}({b}, {a}), {b}, {a})"
+        return f"pb_v_{name if first is not None else op.op}_{kind}({a}, {b})"
+
+    def number(self, slot: int) -> float | None:
+        """The value of a slot that is a literal and not NaN, or None."""
+        item = self.nest.inputs[slot] if slot < self.n_inputs else None
+        text = self.p.constants(item.reg) if item is not None and item.kind == "scalar" else None
+        if text is None or "nan" in text:
+            return None
+        return float("inf") if "inf" in text else float.fromhex(text.strip("()").rstrip("f"))
+
+
+__all__ = ["VectorLoop"]

@@ -1,0 +1,106 @@
+"""Loops in vectors: each vector operation gives in every lane what its scalar function gives, on every CPU level of this host;
+what an element becomes does not depend on where it stands."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+from kernel_build import c_source, drivers
+from plan_build import Builder
+
+from prebake.pgo import toolchain
+from prebake.pgo.codegen import Kernel
+from prebake.templates import levels
+from prebake.templates.scalars import OPS, ScalarOp
+from prebake.vm.plan.lower import lower_plan
+
+FLOATS = {"f32": np.float32, "f64": np.float64}
+LEVELS = [level.name for level in levels.runnable_levels()]
+SIZE = 64 * 9 + 5  # no multiple of any register
+
+
+def check_function(op: ScalarOp, dtype: str) -> str:
+    """C text of a function that counts the elements where the two forms of an operation differ."""
+    bits = dtype[1:]
+    names = "abc"[:op.arity]
+    args = ", ".join(f"pb_v_head_{dtype}({x} + l, n - l)" for x in names)
+    scalars = ", ".join(f"{x}[i]" for x in names)
+    if op.name == "select":
+        args = f"pb_v_gt_{dtype}(pb_v_head_{dtype}(a + l, n - l), pb_v_head_{dtype}(b + l, n - l)), " + args.split("), ", 1)[1]
+        scalars = "a[i] > b[i], b[i], c[i]"
+    native, differ = (f"b{bits}", "got[i] != -(int)want") if op.predicate else \
+        (dtype, "!(got[i] == want && !memcmp(got + i, &want, sizeof want)) && (got[i] == got[i] || want == want)")
+    memory = f"i{bits}" if op.predicate else dtype
+    return f"""
+__attribute__((visibility("default")))
+int check_{op.name}_{dtype}(const pb_{dtype} *a, const pb_{dtype} *b, const pb_{dtype} *c, int n) {{
+    static pb_{memory} got[{SIZE + 1}];
+    int bad = 0;
+    memset(got, 0x55, sizeof got);
+    for (int l = 0; l < n; l += PB_V_{dtype}) pb_v_put_head_{memory}(got + l, pb_v_{op.name}_{dtype}({args}), n - l);
+    for (int i = 0; i < n; i++) {{
+        const {'pb_bool' if op.predicate else f'pb_{native}'} want = pb_{op.name}_{dtype}({scalars});
+        bad += {differ};
+    }}
+    for (size_t i = n * sizeof *got; i < sizeof got; i++) bad += ((const char *)got)[i] != 0x55;
+    return bad;
+}}"""
+
+
+@pytest.fixture(scope="module", params=LEVELS)
+def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    """Checks of every operation on floats, compiled for one level."""
+    folder = tmp_path_factory.mktemp("vector")
+    compiler, level = toolchain.find_toolchain(), levels.LEVELS[request.param]
+    checks = [check_function(op, dtype) for op in OPS for dtype in op.dtypes if dtype in FLOATS]
+    (folder / "checks.c").write_text('#include "pb_vector.h"\n' + "".join(checks))
+    compiler.compile(folder / "checks.c", folder / "checks.so",
+                     [*compiler.flags(level.flags, level.target), *compiler.kernel_flags], [])
+    return ctypes.CDLL(str(folder / "checks.so"))
+
+
+def values(dtype: str, seed: int) -> np.ndarray:
+    """Ordinary and special values, in a random order."""
+    kind, rng = FLOATS[dtype], np.random.default_rng(seed)
+    info = np.finfo(kind)
+    special = np.array([0.0, -0.0, 1, -1, 0.5, 2, np.inf, -np.inf, np.nan, info.max, -info.max, info.tiny, -info.tiny,
+                        info.smallest_subnormal, 88.7, -87.4, -103.5, 1e-20, 3e5], kind)
+    ordinary = np.concatenate([rng.standard_normal(200) * 3, np.exp(rng.standard_normal(SIZE - 200 - len(special)) * 20)])
+    found = np.concatenate([special, ordinary.astype(kind)])
+    return np.ascontiguousarray(rng.permutation(found))
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if set(op.dtypes) & set(FLOATS)], ids=lambda op: op.name)
+def test_lanes_are_scalars(library: ctypes.CDLL, op: ScalarOp) -> None:
+    for dtype in set(op.dtypes) & set(FLOATS):
+        a, b, c = (values(dtype, seed) for seed in (1, 2, 3))
+        for n in (0, 1, 3, 7, 8, 9, 15, 16, 17, 31, 33, SIZE):
+            bad = getattr(library, f"check_{op.name}_{dtype}")(*(ctypes.c_void_p(x.ctypes.data) for x in (a, b, c)), n)
+            assert bad == 0, f"{bad} of {n} elements of {dtype}"
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_position_does_not_matter(dtype: str) -> None:
+    """Every length, from an address that is not aligned: the results are parts of the longest one's."""
+    b = Builder()
+    x = b.arg("x", [None], dtype)
+    b.ret(b.unary("tanh", b.binary("mul", x, b.unary("exp", x))))
+    run = drivers({"chain": lower_plan(b.plan())})["chain"]
+    data = (np.random.default_rng(5).standard_normal(300) * 4).astype(FLOATS[dtype])
+    whole = run({0: data})
+    for n in [*range(70), 127, 128, 129, 300]:
+        for start in (0, 1, 3):
+            np.testing.assert_array_equal(run({0: data[start:start + n]}), whole[start:start + n])
+
+
+def test_elements_of_two_widths_stay_a_loop_over_elements() -> None:
+    b = Builder()
+    x = b.arg("x", [None], "f32")
+    b.ret(b.binary("add", x, x))
+    assert "pb_v_add_f32" in c_source([Kernel("pb_k", lower_plan(b.plan()), {})])
+    b = Builder()
+    x = b.arg("x", [None], "f16")
+    b.ret(b.binary("add", x, x))
+    assert "pb_v_" not in c_source([Kernel("pb_k", lower_plan(b.plan()), {})])
