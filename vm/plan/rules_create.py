@@ -555,7 +555,7 @@ def _pad_widths(t: Typer, width: Value, ndim: int) -> list[tuple[Expr, Expr]]:
 
 def _cast_call(name: str) -> None:
     def cast(t: Typer, x: Value = NONE) -> Value:
-        value: Value = x if given(x) else python_int(const(0))
+        value: Value = python_int(const(0)) if x is NONE else x  # None itself is a NaN, or no number at all
         memory = {"bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64", "uint8": "u8",
                   "uint16": "u16", "uint32": "u32", "float32": "f32", "float64": "f64", "longlong": "i64"}[name]
         if isinstance(value, Num) and value.python == "int":

@@ -373,7 +373,9 @@ def _either_binary(t: Typer, op: str, name: str, a: Num, b: Num) -> Value:
 
 def _sequence_operator(t: Typer, op: str, a: Value, b: Value) -> Value | None:
     if op == "op.add" and t.is_sequence(a) and t.is_sequence(b):
-        kinds = {v.kind for v in (a, b) if isinstance(v, Seq)}
+        from .rules_index import kind_of_sequence
+
+        kinds = {kind_of_sequence(t, v) for v in (a, b)}
         if len(kinds) == 1:
             return Seq([*t.children(a), *t.children(b)], kinds.pop())
     if op == "op.mul" and isinstance(a, Seq) and _is_python(b):
@@ -491,9 +493,9 @@ def logical_not(t: Typer, a: Value) -> Value:
 def inplace(t: Typer, op: str, a: Value, b: Value) -> Value:  # type: ignore[misc]
     """a OP= b: an array is written, everything else is rebound."""
     if not isinstance(a, Arr):
-        if isinstance(a, Seq) and a.kind == "list":
-            if op == "op.add":
-                a.items.extend(t.children(b))
+        if t.is_sequence(a) and not (isinstance(a, Seq) and a.kind == "tuple"):
+            if op == "op.add" and t.is_sequence(b):
+                RULES["py.list_extend"](t, a, b)  # of the program's own lists
                 return a
             raise PlanRefused("this in-place operator on a list", kind="operand")
         return RULES[op](t, a, b)
@@ -582,6 +584,8 @@ def clip(t: Typer, a: Value, *args: Value) -> Value:
         lo = args[3] if given(args[3]) else lo
         hi = args[4] if len(args) > 4 and given(args[4]) else hi
     out = args[2] if len(args) > 2 else NONE
+    if isinstance(a, Num) and a.python:
+        a = as_numpy(t, a)  # np.clip makes an array of it: its dtype counts
     value = a
     if given(lo) and given(hi):
         # np.clip is one ufunc over (a, lo, hi): the common dtype decides

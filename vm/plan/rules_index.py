@@ -65,8 +65,7 @@ def container_item(t: Typer, base: Value, index: Value) -> Value:
         return t.leaf("item", base.row, key)
     if isinstance(index, SliceV):
         parts = [None if not given(p) else t.known_int(p) for p in (index.start, index.stop, index.step)]
-        kind = base.kind if isinstance(base, Seq) else "tuple"
-        return Seq(t.children(base)[slice(*parts)], kind)
+        return Seq(t.children(base)[slice(*parts)], kind_of_sequence(t, base))
     if isinstance(index, Num) and isinstance(index.operand, Expr) and not index.operand.is_entry:
         raise NeedUnroll
     at = t.known_int(index)
@@ -79,6 +78,17 @@ def container_item(t: Typer, base: Value, index: Value) -> Value:
     if not -len(items) <= at < len(items):
         raise PlanRefused("sequence index out of range", kind="lookup-error")
     return items[at]
+
+
+def kind_of_sequence(t: Typer, base: Value) -> str:
+    """'tuple' or 'list': what slices and sums of a sequence are."""
+    if isinstance(base, Seq):
+        return base.kind
+    kind = {"builtins:list": "list", "builtins:tuple": "tuple"}.get(
+        t.reader.rows[base.row].type_name) if isinstance(base, Lazy) else None
+    if kind is None:
+        raise PlanRefused("a sequence that is neither tuple nor list", kind="operand")
+    return kind
 
 
 def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]]:

@@ -46,18 +46,28 @@ def transposed(t: Typer, a: Value) -> Value:
     return permute(a, tuple(reversed(range(a.ndim))))
 
 
+def _measured(t: Typer, a: Value) -> Value:
+    """What NumPy measures: the array that it makes of a sequence."""
+    if isinstance(a, (Arr, Num, Cplx)) or not given(a):
+        return a
+    from .rules_create import array_of
+
+    return array_of(t, a, None)
+
+
 @rule("np.shape")
 def np_shape(t: Typer, a: Value) -> Value:
-    return shape(t, a)
+    return shape(t, _measured(t, a))
 
 
 @rule("np.ndim")
 def np_ndim(t: Typer, a: Value) -> Value:
-    return ndim(t, a)
+    return ndim(t, _measured(t, a))
 
 
 @rule("np.size")
 def np_size(t: Typer, a: Value, axis: Value = NONE) -> Value:
+    a = _measured(t, a)
     if given(axis):
         arr = as_array(t, a)
         return python_int(t.facts.norm(arr.shape[t.axis_of(axis, arr.ndim)]))

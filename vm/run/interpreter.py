@@ -236,14 +236,17 @@ def exec_select_tensor(frame: Frame, args: tuple[int, ...], pc: int) -> None:
     regs[args[0]] = np.where(regs[args[1]], regs[args[2]], regs[args[3]])
 
 
+_KEEPDIMS: tuple[dict[str, bool], ...] = ({}, {"keepdims": True})  # np.matrix and others take none
+
+
 def exec_reduce_sum_tensor(frame: Frame, args: tuple[int, ...], pc: int) -> None:
     regs = frame.regs
-    regs[args[0]] = np.sum(regs[args[1]], axis=regs[args[2]], keepdims=bool(args[3]))
+    regs[args[0]] = np.sum(regs[args[1]], axis=regs[args[2]], **_KEEPDIMS[args[3]])
 
 
 def exec_reduce_max_tensor(frame: Frame, args: tuple[int, ...], pc: int) -> None:
     regs = frame.regs
-    regs[args[0]] = np.max(regs[args[1]], axis=regs[args[2]], keepdims=bool(args[3]))
+    regs[args[0]] = np.max(regs[args[1]], axis=regs[args[2]], **_KEEPDIMS[args[3]])
 
 
 def exec_call_kernel(frame: Frame, args: tuple[int, ...], pc: int) -> None:
