@@ -165,3 +165,19 @@ def test_words_that_are_dtypes() -> None:
     jitted = prebake.jit(worded)
     assert equal(jitted(*args), worded(*args))
     assert jitted.stats()["jit"] == 1
+
+
+def test_python_numbers_that_fit_no_signed_integer_are_no_matter_of_registers():
+    def f(x, y, a):
+        y += 1  # after this the interpreter cannot take over
+        return a & x.sum(), x[0] + a
+
+    fast = prebake.jit(f)
+    for a in (5, 0, 2**40):
+        with prebake.engine("jit"):
+            got = fast(np.ones(3, np.uint64), np.ones(3), a)
+        assert got == f(np.ones(3, np.uint64), np.ones(3), a)
+        assert all(type(value) is np.uint64 for value in got)
+    with prebake.engine("jit"), pytest.raises(OverflowError):
+        fast(np.ones(3, np.uint64), np.ones(3), -1)
+    assert fast.stats()["interpreter"] == 0

@@ -80,8 +80,10 @@ def check_weak(t: Typer, value: Value, dtype: str) -> None:
             return
         if value.operand.value is not None or hi < info.min or lo > info.max:
             raise PlanRefused("a Python int does not fit the array's dtype", kind="int-range")
-        t.trap("OVERFLOW", compare("lt", value.operand, int(info.min)) + compare("lt", int(info.max), value.operand),
-               f"Python integer out of bounds for {info.dtype}")
+        outside = compare("lt", value.operand, int(info.min))
+        if info.max < 2**63:  # no integer of a plan is past that
+            outside = outside + compare("lt", int(info.max), value.operand)
+        t.trap("OVERFLOW", outside, f"Python integer out of bounds for {info.dtype}")
 
 
 def weak_name(value: Value) -> str:
