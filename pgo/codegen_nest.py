@@ -166,12 +166,15 @@ class _Printer(LoopPrinter):
         self.direct: dict[tuple[int, str], str] = {}
         for access in [*inputs, *(self.outs[k] for k in stores)]:
             self.print_inner_pointer(access, first, access in flex_in, access in flex_out)
-        buffered = self.reduction_buffers(slots, stores)
+        vectors = VectorLoop(self, slots, stores)
+        buffered = self.reduction_buffers(slots, stores, vectors.carried)
         early = [k for k in self.reductions if k not in self.compressed and self.is_inner_reduced
-                 and self.direct[k, "value"] not in buffered.values()]
+                 and k not in vectors.carried and self.direct[k, "value"] not in buffered.values()]
         for k in early:  # a store may overwrite in place what they read
             self.print_fold(k)
-        if stores or buffered or (self.reductions and not self.is_inner_reduced):
+        if vectors.fits:
+            vectors.print(buffered)
+        elif stores or buffered or (self.reductions and not self.is_inner_reduced):
             self.print_inner_loop(slots, stores, flex_out, first, buffered)
         for access in flex_out:
             s = access.strides[self.inner].text()
@@ -180,7 +183,7 @@ class _Printer(LoopPrinter):
                      f"for (int64_t l = 0; l < m; l++) {target} = {access.name}_t[l];")
         if self.reductions and self.is_inner_reduced:
             for k in self.reductions:
-                if k not in early:
+                if k not in early and k not in vectors.carried:
                     self.print_fold(k)
         if in_blocks and not (self.reductions and not self.is_inner_reduced):
             self.out("}")
@@ -216,14 +219,17 @@ class _Printer(LoopPrinter):
             test = f"{stride.text()} == {access.item_bytes}"
             self.out(f"{ctype} *const {name}_p = {test} ? ({ctype} *){name}_b : {name}_t;")
 
-    def reduction_buffers(self, slots: list[int], stores: list[int]) -> dict[tuple[int, str], str]:
+    def reduction_buffers(self, slots: list[int], stores: list[int], carried: list[int]) -> dict[tuple[int, str], str]:
         """Stack blocks (slot, memory dtype) -> name that the values of inner reductions pass through; where an input serves in
-        place there is none. Sets `direct`: the C text of a reduction's values, and of a compression's mask."""
+        place, or registers carry the reduction, there is none. Sets `direct`: the C text of a reduction's values, and of a
+        compression's mask."""
         made: dict[tuple[int, str], str] = {}
         if not self.is_inner_reduced:
             return made
         written = {self.outs[k].base for k in stores}
         for k in self.reductions:
+            if k in carried:
+                continue
             out = self.nest.outs[k]
             wanted = [("value", out.slot, out.memory if k in self.compressed else self.nest.slot_dtype(out.slot))]
             if k in self.compressed:
@@ -247,10 +253,6 @@ class _Printer(LoopPrinter):
                                     *(nest.outs[k].mask for k in stores if nest.outs[k].mask >= 0),
                                     *(s for k in stores for s, _, _ in nest.outs[k].indexes),
                                     *(nest.outs[k].slot for k in self.reductions if not self.is_inner_reduced)])
-        vectors = VectorLoop(self, [slot for slot in slots if slot in needed], stores, buffered)
-        if vectors.fits():
-            vectors.print()
-            return
         if not self.is_scatter:
             self.out("#pragma GCC ivdep")
         self.out("for (int64_t l = 0; l < m; l++) {")

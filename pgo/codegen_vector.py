@@ -31,25 +31,37 @@ _CALLS = {"cbrt", "arcsinh", "arccosh", "arctanh", "logaddexp", "mod", "fmod", "
 
 
 class VectorLoop:
-    """The loop `for l in range(m)` of a nest. slots: what varies in it and is needed; stores: outputs that it stores;
-    buffered: (slot, memory dtype) -> block on the stack that an inner reduction takes afterwards."""
+    """The loop `for l in range(m)` of a nest. slots: what varies in it; stores: outputs that it stores.
 
-    def __init__(self, printer: LoopPrinter, slots: Sequence[int], stores: Sequence[int],
-                 buffered: dict[tuple[int, str], str]) -> None:
-        self.p, self.slots, self.stores, self.buffered = printer, slots, stores, buffered
-        self.nest = printer.nest
+    fits: whether it can be written in vectors, and has arithmetic on floats that makes it worth while. carried: the inner
+    reductions (outputs) that registers then carry from one trip to the next, folded once a block.
+    """
+
+    def __init__(self, printer: LoopPrinter, slots: Sequence[int], stores: Sequence[int]) -> None:
+        self.p, self.stores, self.nest = printer, stores, printer.nest
         self.n_inputs = printer.n_inputs
-        self.ops = [self.nest.ops[slot - self.n_inputs] for slot in slots if slot >= self.n_inputs]
         self.accumulated = [] if printer.is_inner_reduced else printer.reductions
-        dtypes = {self.nest.slot_dtype(slot) for slot in slots} | {op.operand_dtype for op in self.ops if op.operand_dtype}
+        folded = printer.reductions if printer.is_inner_reduced else []
+        computed = [k for k in folded if self.nest.outs[k].slot >= self.n_inputs and self.nest.outs[k].slot in slots]
+        read = {self.nest.outs[k].slot for k in [*stores, *self.accumulated, *computed]}
+        read |= {self.nest.outs[k].mask for k in stores if self.nest.outs[k].mask >= 0}
+        needed = printer.slots_needed(read)
+        self.slots = [slot for slot in slots if slot in needed]
+        self.ops = [self.nest.ops[slot - self.n_inputs] for slot in self.slots if slot >= self.n_inputs]
+        read |= {a for op in self.ops for a in op.args}
+        self.spread = sorted(read - set(self.slots))
+        dtypes = {self.nest.slot_dtype(slot) for slot in self.slots}
+        dtypes |= {op.operand_dtype for op in self.ops if op.operand_dtype}
         self.family = next((f for f in _FAMILIES if dtypes <= f), set[str]())
         self.bits = "32" if "f32" in self.family else "64"
         self.lanes = f"PB_V_f{self.bits}"
+        self.buffered: dict[tuple[int, str], str] = {}
+        self.fits = self.is_possible(computed)
+        self.carried = [k for k in computed if self.fits and self.is_carried(k)]
 
     # --- whether ------------------------------------------------------------------------------------------------------
 
-    def fits(self) -> bool:
-        """Whether this loop can be written in vectors, and has arithmetic on floats that makes it worth while."""
+    def is_possible(self, computed: list[int]) -> bool:
         nest, p = self.nest, self.p
         if not self.family or not any(self.is_float(op) for op in self.ops):
             return False
@@ -60,15 +72,22 @@ class VectorLoop:
                     return False
             elif slot in p.gathers:
                 return False
-        if any(nest.outs[k].reduce not in _ACCUMULATED for k in self.accumulated):
+        if p.compressed or any(nest.outs[k].reduce not in _ACCUMULATED for k in self.accumulated):
             return False
-        values = [(nest.outs[k].slot, nest.outs[k].memory) for k in self.stores] + list(self.buffered)
-        values += [(nest.outs[k].slot, nest.slot_dtype(nest.outs[k].slot)) for k in self.accumulated]
-        if any(memory == "bool" or memory != nest.slot_dtype(slot) or memory not in self.family for slot, memory in values):
+        native = {k: nest.slot_dtype(nest.outs[k].slot) for k in [*self.stores, *self.accumulated, *computed]}
+        if any(dtype == "bool" or dtype not in self.family for dtype in native.values()):
             return False
-        outs = [nest.outs[k] for k in self.stores]
-        return not any(o.indexes or (o.mask >= 0 and p.inner_kind(p.outs[k]) != "unit")
-                       or (o.mask >= 0 and nest.slot_dtype(o.mask) != "bool") for k, o in zip(self.stores, outs, strict=True))
+        for k in self.stores:
+            out = nest.outs[k]
+            if out.memory != native[k] or out.indexes:
+                return False
+            if out.mask >= 0 and (p.inner_kind(p.outs[k]) != "unit" or nest.slot_dtype(out.mask) != "bool"):
+                return False
+        return True
+
+    def is_carried(self, k: int) -> bool:
+        out = self.nest.outs[k]
+        return out.reduce in _ACCUMULATED and self.nest.slot_dtype(out.slot) in ("f32", "f64")
 
     @staticmethod
     def is_float(op: NodeOp) -> bool:
@@ -83,23 +102,37 @@ class VectorLoop:
 
     # --- text ---------------------------------------------------------------------------------------------------------
 
-    def print(self) -> None:
+    def print(self, buffered: dict[tuple[int, str], str]) -> None:
+        """buffered: (slot, memory dtype) -> block on the stack that an inner reduction takes afterwards."""
         out, width = self.p.out, self.width()
-        inside = set(self.slots)
-        read = {a for op in self.ops for a in op.args}
-        read |= {slot for slot, _ in self.buffered} | {self.nest.outs[k].slot for k in [*self.stores, *self.accumulated]}
-        read |= {self.nest.outs[k].mask for k in self.stores if self.nest.outs[k].mask >= 0}
-        for slot in sorted(read - inside):
+        self.buffered, self.inside = buffered, set(self.slots)
+        for slot in self.spread:
             out(f"const pb_v_{self.kind(slot)} w{slot} = pb_v_fill_{self.kind(slot)}(v{slot});")
-        self.inside = inside
+        copies = [f"_{u}" for u in range(width)] if width > 1 else [""]
+        for k in self.carried:
+            for copy in copies:
+                out(f"pb_carry_{self.carry(k)} q{k}{copy} = pb_carry_{self.carry(k, 'begin')}();")
         out("int64_t l = 0;")
         if width > 1:
             out(f"for (; l + {width} * {self.lanes} <= m; l += {width} * {self.lanes}) {{")
-            self.body([f"_{u}" for u in range(width)], is_whole=True)
+            self.body(copies, is_whole=True)
             out("}")
         out(f"for (; l < m; l += {self.lanes}) {{")
         self.body([""], is_whole=False)
         out("}")
+        for k in self.carried:
+            step = width // 2
+            while step:  # neighbours meet as a tree
+                for u in range(step):
+                    out(f"pb_carry_{self.carry(k, 'join')}(&q{k}_{u}, &q{k}_{u + step});")
+                step //= 2
+            reduce, dtype = self.nest.outs[k].reduce, self.nest.slot_dtype(self.nest.outs[k].slot)
+            out(f"pb_fold_{reduce}_carry_{dtype}(&s{k}, &q{k}{copies[0]});")
+
+    def carry(self, k: int, step: str = "") -> str:
+        """Name of a carried reduction's type, or of a step of it."""
+        out = self.nest.outs[k]
+        return "_".join(filter(None, (out.reduce, step, self.nest.slot_dtype(out.slot))))
 
     def kind(self, slot: int) -> str:
         """The vector type of a slot."""
@@ -119,6 +152,12 @@ class VectorLoop:
                     self.operation(self.nest.ops[slot - self.n_inputs], copy)
                 out(f"const pb_v_{self.kind(slot)} w{slot}{copy} = {text};")
         for copy, place in zip(copies, places, strict=True):
+            for k in self.carried:
+                o = self.nest.outs[k]
+                first = copy or ("_0" if self.width() > 1 else "")
+                rest = "" if is_whole else ", m - l"
+                step = self.carry(k, "take" if is_whole else "take_head")
+                out(f"pb_carry_{step}(&q{k}{first}, {self.value(o.slot, copy)}{rest});")
             for (slot, memory), name in self.buffered.items():  # whole registers: blocks are multiples of them
                 out(f"pb_v_put_{memory}({name} + {place}, {self.value(slot, copy)});")
             for k in self.accumulated:

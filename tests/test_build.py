@@ -194,7 +194,7 @@ def test_a_kernel_that_computes_something_else_does_not_ship(tmp_path: Path, mod
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_project(tmp_path, items(model)[:1])
     text = Module.text
-    monkeypatch.setattr(Module, "text", lambda self: text(self).replace("pb_exp_f32(", "pb_expm1_f32("))
+    monkeypatch.setattr(Module, "text", lambda self: text(self).replace("pb_v_exp_f32(", "pb_v_expm1_f32("))
     with pytest.raises(InternalError, match=r"differs from the interpreter(.|\n)*pb_build_model__score_p0_b0"):
         build(path, tmp_path / "out", targets=HOST)
     assert not (tmp_path / "out").exists() and not list(tmp_path.glob(".out-*"))

@@ -104,3 +104,26 @@ def test_elements_of_two_widths_stay_a_loop_over_elements() -> None:
     x = b.arg("x", [None], "f16")
     b.ret(b.binary("add", x, x))
     assert "pb_v_" not in c_source([Kernel("pb_k", lower_plan(b.plan()), {})])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_reductions_in_registers(dtype: str) -> None:
+    """Lengths around registers and blocks; NaN anywhere wins an extremum."""
+    codes = {}
+    for reduce in ("sum", "prod", "max", "min"):
+        b = Builder()
+        x = b.arg("x", [None], dtype)
+        b.ret(b.reduce(reduce, b.binary("mul", x, x), [0]))
+        codes[reduce] = lower_plan(b.plan())
+    run = drivers(codes)
+    rng = np.random.default_rng(7)
+    for n in (1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 255, 256, 257, 300, 1025):
+        data = (0.9 + rng.random(n) * 0.2).astype(FLOATS[dtype])
+        tolerance = 1e-5 if dtype == "f32" else 1e-12
+        for name, found in run.items():
+            want = getattr(np, name)(np.square(data))
+            np.testing.assert_allclose(found({0: data}), [want], rtol=tolerance if name in ("sum", "prod") else 0)
+        data[rng.integers(n)] = np.nan
+        assert all(np.isnan(found({0: data})).all() for found in run.values())
+        data[:] = np.inf
+        assert all((found({0: data}) == np.inf).all() for found in run.values())

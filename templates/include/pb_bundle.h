@@ -105,7 +105,84 @@ PB_DEFINE_LANES(prod, double, f64, *)
 PB_DEFINE_LANES(prod, int32_t, i32, *)
 PB_DEFINE_LANES(prod, int64_t, i64, *)
 
+/* pb_carry_<reduce>_<dtype>: what one register carries of an inner reduction through a block: `_begin`, `_take` a vector, `_take_head`
+ * its first n lanes, `_join` with another register's; `pb_fold_<reduce>_carry_<dtype>` takes it into the state. */
+PB_BUNDLE_INLINE pb_v_f32 pb_v_keep_f32(pb_v_f32 v, int64_t n, float rest) {
+    pb_vlanes_i32 place;
+    for (int i = 0; i < PB_V_f32; i++) place.i[i] = i;
+    return n >= PB_V_f32 ? v : pb_v_select_f32((pb_v_b32)(place.v < (int32_t)n), v, pb_v_fill_f32(rest));
+}
+PB_BUNDLE_INLINE pb_v_f64 pb_v_keep_f64(pb_v_f64 v, int64_t n, double rest) {
+    pb_vlanes_i64 place;
+    for (int i = 0; i < PB_V_f64; i++) place.i[i] = i;
+    return n >= PB_V_f64 ? v : pb_v_select_f64((pb_v_b64)(place.v < n), v, pb_v_fill_f64(rest));
+}
+#define PB_DEFINE_CARRY(name, T, IDENTITY, OP)                                                      \
+    typedef pb_v_##T pb_carry_##name##_##T;                                                         \
+    PB_BUNDLE_INLINE pb_v_##T pb_carry_##name##_begin_##T(void) { return pb_v_fill_##T(IDENTITY); } \
+    PB_BUNDLE_INLINE void pb_carry_##name##_take_##T(pb_v_##T *q, pb_v_##T v) { *q = *q OP v; }     \
+    PB_BUNDLE_INLINE void pb_carry_##name##_take_head_##T(pb_v_##T *q, pb_v_##T v, int64_t n) {     \
+        *q = *q OP pb_v_keep_##T(v, n, IDENTITY);                                                   \
+    }                                                                                               \
+    PB_BUNDLE_INLINE void pb_carry_##name##_join_##T(pb_v_##T *q, const pb_v_##T *v) { *q = *q OP *v; } \
+    PB_BUNDLE_INLINE pb_##T pb_carry_##name##_end_##T(const pb_v_##T *q) {                          \
+        pb_vlanes_##T s = {.v = *q};                                                                \
+        for (int w = PB_V_##T / 2; w; w /= 2)                                                       \
+            for (int l = 0; l < w; l++) s.i[l] = s.i[l] OP s.i[l + w];                              \
+        return s.i[0];                                                                              \
+    }
+PB_DEFINE_CARRY(sum, f32, 0, +) PB_DEFINE_CARRY(sum, f64, 0, +) PB_DEFINE_CARRY(prod, f32, 1, *) PB_DEFINE_CARRY(prod, f64, 1, *)
+
+/* The extremum of numbers, and where there was a NaN. */
+#define PB_DEFINE_CARRY_BEST(name, T, B, IDENTITY, BETTER, CMP)                                     \
+    typedef struct {                                                                                \
+        pb_v_##T best;                                                                              \
+        pb_v_##B nan;                                                                               \
+    } pb_carry_##name##_##T;                                                                        \
+    PB_BUNDLE_INLINE pb_carry_##name##_##T pb_carry_##name##_begin_##T(void) {                      \
+        return (pb_carry_##name##_##T){pb_v_fill_##T(IDENTITY), {0}};                               \
+    }                                                                                               \
+    PB_BUNDLE_INLINE void pb_carry_##name##_take_##T(pb_carry_##name##_##T *q, pb_v_##T v) {        \
+        q->best = pb_v_##BETTER##_##T(v, q->best);                                                  \
+        q->nan |= (pb_v_##B)(v != v);                                                               \
+    }                                                                                               \
+    PB_BUNDLE_INLINE void pb_carry_##name##_take_head_##T(pb_carry_##name##_##T *q, pb_v_##T v, int64_t n) { \
+        pb_carry_##name##_take_##T(q, pb_v_keep_##T(v, n, IDENTITY));                               \
+    }                                                                                               \
+    PB_BUNDLE_INLINE void pb_carry_##name##_join_##T(pb_carry_##name##_##T *q, const pb_carry_##name##_##T *r) { \
+        q->best = pb_v_##BETTER##_##T(r->best, q->best);                                            \
+        q->nan |= r->nan;                                                                           \
+    }                                                                                               \
+    PB_BUNDLE_INLINE pb_##T pb_carry_##name##_end_##T(const pb_carry_##name##_##T *q, int *nan) {   \
+        pb_vlanes_##T s = {.v = q->best};                                                           \
+        pb_vlanes_##T bad = {.v = (pb_v_##T)q->nan};                                                \
+        for (int l = 0; l < PB_V_##T; l++) *nan |= pb_bits_##T(bad.i[l]) != 0;                      \
+        for (int l = 1; l < PB_V_##T; l++) s.i[0] = s.i[l] CMP s.i[0] ? s.i[l] : s.i[0];            \
+        return s.i[0];                                                                              \
+    }
+PB_DEFINE_CARRY_BEST(max, f32, b32, -PB_INF_f32, greater, >) PB_DEFINE_CARRY_BEST(max, f64, b64, -PB_INF_f64, greater, >)
+PB_DEFINE_CARRY_BEST(min, f32, b32, PB_INF_f32, lesser, <) PB_DEFINE_CARRY_BEST(min, f64, b64, PB_INF_f64, lesser, <)
+
 /* pb_lanes_<max|min>_<dtype>: the extremum of a block of at least one value; *nan is set when there is a NaN. */
+#define PB_DEFINE_FLOAT_EXTREMUM(name, D)                                                            \
+    PB_BUNDLE_SHARED pb_##D pb_lanes_##name##_##D(const pb_##D *p, int64_t n, int *nan) {            \
+        enum { W = PB_V_##D };                                                                      \
+        pb_carry_##name##_##D a = pb_carry_##name##_begin_##D(), b = a, c = a, d = a;               \
+        int64_t i = 0;                                                                              \
+        for (; i + 4 * W <= n; i += 4 * W) {                                                        \
+            pb_carry_##name##_take_##D(&a, pb_v_at_##D(p + i));                                     \
+            pb_carry_##name##_take_##D(&b, pb_v_at_##D(p + i + W));                                 \
+            pb_carry_##name##_take_##D(&c, pb_v_at_##D(p + i + 2 * W));                             \
+            pb_carry_##name##_take_##D(&d, pb_v_at_##D(p + i + 3 * W));                             \
+        }                                                                                           \
+        for (; i < n; i += W) pb_carry_##name##_take_head_##D(&a, pb_v_head_##D(p + i, n - i), n - i); \
+        pb_carry_##name##_join_##D(&a, &b);                                                         \
+        pb_carry_##name##_join_##D(&c, &d);                                                         \
+        pb_carry_##name##_join_##D(&a, &c);                                                         \
+        return pb_carry_##name##_end_##D(&a, nan);                                                  \
+    }
+PB_DEFINE_FLOAT_EXTREMUM(max, f32) PB_DEFINE_FLOAT_EXTREMUM(max, f64)
+PB_DEFINE_FLOAT_EXTREMUM(min, f32) PB_DEFINE_FLOAT_EXTREMUM(min, f64)
 #define PB_DEFINE_EXTREMUM(name, T, D, I, CMP)                                                      \
     PB_BUNDLE_SHARED T pb_lanes_##name##_##D(const T *p, int64_t n, int *nan) {                       \
         typedef T pb_v __attribute__((vector_size(PB_VECTOR_BYTES), aligned(sizeof(T)), may_alias)); \
@@ -148,13 +225,9 @@ PB_DEFINE_LANES(prod, int64_t, i64, *)
         return best;                                                                                \
     }
 
-PB_DEFINE_EXTREMUM(max, float, f32, int32_t, >)
-PB_DEFINE_EXTREMUM(max, double, f64, int64_t, >)
 PB_DEFINE_EXTREMUM(max, int32_t, i32, int32_t, >)
 PB_DEFINE_EXTREMUM(max, int64_t, i64, int64_t, >)
 PB_DEFINE_EXTREMUM(max, uint8_t, bool, int8_t, >)
-PB_DEFINE_EXTREMUM(min, float, f32, int32_t, <)
-PB_DEFINE_EXTREMUM(min, double, f64, int64_t, <)
 PB_DEFINE_EXTREMUM(min, int32_t, i32, int32_t, <)
 PB_DEFINE_EXTREMUM(min, int64_t, i64, int64_t, <)
 PB_DEFINE_EXTREMUM(min, uint8_t, bool, int8_t, <)
@@ -168,16 +241,25 @@ PB_BUNDLE_INLINE void pb_fold_sum_begin_f32(pb_fold_sum_f32 *s) { s->total = 0; 
 PB_BUNDLE_INLINE void pb_fold_sum_block_f32(pb_fold_sum_f32 *s, const float *p, int64_t n) {
     s->total += pb_lanes_sum_f32(p, n, 0);
 }
+PB_BUNDLE_INLINE void pb_fold_sum_carry_f32(pb_fold_sum_f32 *s, const pb_carry_sum_f32 *q) {
+    s->total += pb_carry_sum_end_f32(q);
+}
 PB_BUNDLE_INLINE float pb_fold_sum_end_f32(const pb_fold_sum_f32 *s) { return (float)s->total; }
 
 typedef struct {
     double total, rest;
 } pb_fold_sum_f64;
 PB_BUNDLE_INLINE void pb_fold_sum_begin_f64(pb_fold_sum_f64 *s) { s->total = s->rest = 0; }
-PB_BUNDLE_INLINE void pb_fold_sum_block_f64(pb_fold_sum_f64 *s, const double *p, int64_t n) {
-    const double x = pb_lanes_sum_f64(p, n, 0), t = s->total + x, back = t - s->total;
+PB_BUNDLE_INLINE void pb_fold_sum_add_f64(pb_fold_sum_f64 *s, double x) {
+    const double t = s->total + x, back = t - s->total;
     s->rest += (s->total - (t - back)) + (x - back);
     s->total = t;
+}
+PB_BUNDLE_INLINE void pb_fold_sum_block_f64(pb_fold_sum_f64 *s, const double *p, int64_t n) {
+    pb_fold_sum_add_f64(s, pb_lanes_sum_f64(p, n, 0));
+}
+PB_BUNDLE_INLINE void pb_fold_sum_carry_f64(pb_fold_sum_f64 *s, const pb_carry_sum_f64 *q) {
+    pb_fold_sum_add_f64(s, pb_carry_sum_end_f64(q));
 }
 PB_BUNDLE_INLINE double pb_fold_sum_end_f64(const pb_fold_sum_f64 *s) { /* the rest is NaN where the total is infinite */
     return s->total - s->total == 0 ? s->total + s->rest : s->total;
@@ -193,12 +275,17 @@ PB_BUNDLE_INLINE double pb_fold_sum_end_f64(const pb_fold_sum_f64 *s) { /* the r
     }                                                                                       \
     PB_BUNDLE_INLINE T pb_fold_##name##_end_##D(const pb_fold_##name##_##D *s) { return s->total; }
 
+#define PB_DEFINE_FOLD_CARRY(D)                                                                      \
+    PB_BUNDLE_INLINE void pb_fold_prod_carry_##D(pb_fold_prod_##D *s, const pb_carry_prod_##D *q) { s->total *= pb_carry_prod_end_##D(q); }
+
 PB_DEFINE_FOLD(sum, int32_t, i32, 0, +)
 PB_DEFINE_FOLD(sum, int64_t, i64, 0, +)
 PB_DEFINE_FOLD(prod, float, f32, 1, *)
 PB_DEFINE_FOLD(prod, double, f64, 1, *)
 PB_DEFINE_FOLD(prod, int32_t, i32, 1, *)
 PB_DEFINE_FOLD(prod, int64_t, i64, 1, *)
+PB_DEFINE_FOLD_CARRY(f32)
+PB_DEFINE_FOLD_CARRY(f64)
 
 #define PB_DEFINE_BEST(name, T, D, IDENTITY, CMP, NAN_VALUE)                                    \
     typedef struct {                                                                            \
@@ -256,6 +343,13 @@ PB_DEFINE_BEST(min, double, f64, __builtin_inf(), <, __builtin_nan(""))
 PB_DEFINE_BEST(min, int32_t, i32, INT32_MAX, <, 0)
 PB_DEFINE_BEST(min, int64_t, i64, INT64_MAX, <, 0)
 PB_DEFINE_BEST(min, uint8_t, bool, 1, <, 0)
+
+#define PB_DEFINE_BEST_CARRY(name, D, CMP)                                                                                   \
+    PB_BUNDLE_INLINE void pb_fold_##name##_carry_##D(pb_fold_##name##_##D *s, const pb_carry_##name##_##D *q) {               \
+        const pb_##D best = pb_carry_##name##_end_##D(q, &s->nan);                                                           \
+        s->best = best CMP s->best ? best : s->best;                                                                         \
+    }
+PB_DEFINE_BEST_CARRY(max, f32, >) PB_DEFINE_BEST_CARRY(max, f64, >) PB_DEFINE_BEST_CARRY(min, f32, <) PB_DEFINE_BEST_CARRY(min, f64, <)
 
 typedef struct {
     uint8_t value;
