@@ -181,6 +181,14 @@ def test_of_scalars(expression: str) -> None:
     check(body(f"return {expression}"), SCALARS)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "complex64"])
+@pytest.mark.parametrize("expression", ["np.array([x[0], 1])", "np.array([x[0], 1.5])", "np.array([1j, x[0]])",
+                                        "np.linspace(0, x[1], 3)", "np.append(x, 1.5)", "np.hstack([x, 1.5])",
+                                        "np.dot(x, 2.5)", "np.where(x > 2, 1.5, x)", "np.full(3, x[0])"])
+def test_dtypes_of_numbers_among_arrays(expression: str, dtype: str) -> None:
+    check(body(f"return {expression}"), [np.arange(4).astype(dtype)])
+
+
 def test_numbers_without_a_value() -> None:
     check(body("return np.float32(), np.int64(), np.bool_()"), [1])
 

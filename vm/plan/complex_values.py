@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...templates.records import replace
 from ...templates.registry import BY_NAME
 from .extents import const
 from .planner_errors import PlanRefused
@@ -471,7 +472,8 @@ def _create(t: Any, name: str, values: list[Value], wanted: str | None) -> Value
             raise PlanRefused(f"{name} of complex numbers with these arguments", kind=f"kernel:{name}")
         if isinstance(source, Seq):
             items = t.children(source)
-            common = wanted or _common(items)
+            strong = [replace(v, python="") if isinstance(v, (Num, Cplx)) else v for v in items]  # of the item, an array
+            common = wanted or _common(strong)
             if not all(isinstance(v, (Num, Cplx)) for v in items):
                 raise PlanRefused("an array of sequences of complex numbers", kind="array-like")
             both = [_parts(t, v, PART_OF[common]) for v in items]
