@@ -19,17 +19,23 @@ _MAX_TERMS = 64  # past this an expression becomes one opaque atom
 class Atom:
     """An indivisible integer: op is 'sym', 'reg' or an opaque operation over Exprs; lo <= value <= hi always holds."""
 
-    __slots__ = ("args", "expr", "hi", "is_entry", "lo", "name", "op", "order")
+    __slots__ = ("args", "atoms", "expr", "hi", "is_entry", "lo", "name", "op", "order")
 
     def __init__(self, op: str, name: object, args: tuple[Expr, ...], lo: Bound, hi: Bound, order: int) -> None:
         self.op, self.name, self.args, self.lo, self.hi, self.order = op, name, args, lo, hi, order
         self.expr: Expr | None = None  # the expression that is this atom alone
-        self.is_entry = op != "reg" and all([x.is_entry for x in args])  # decided once at call entry
+        # itself, and every atom inside its arguments
+        self.atoms: frozenset[Atom] = frozenset((self,)).union(*[x.atoms for x in args]) if args else frozenset((self,))
+        # decided once at call entry: no runtime register anywhere inside
+        self.is_entry: bool = op != "reg" and all([x.is_entry for x in args])
 
     def __repr__(self) -> str:
         if self.op in ("sym", "reg"):
             return str(self.name)
         return f"{self.op}({', '.join(map(repr, self.args))})"
+
+
+_NO_ATOMS: frozenset[Atom] = frozenset()
 
 
 class Expr:
@@ -43,13 +49,19 @@ class Expr:
         self._bounds: tuple[Bound, Bound] | None = None
         self._text = ""
         self._sort_key: tuple[list[tuple[list[int], int]], int] | None = None
-        direct = [atom for product, _ in terms for atom in product]
-        # the atom that it is, where it is nothing else
-        self.atom: Atom | None = direct[0] if len(direct) == 1 and not const and terms[0][1] == 1 else None
-        # every atom inside, opaque arguments included
-        self.atoms: frozenset[Atom] = frozenset(direct).union(*[x.atoms for atom in direct for x in atom.args])
-        # decided once at call entry: no runtime register anywhere inside
-        self.is_entry: bool = all([atom.is_entry for atom in direct])
+        # atom: the one that it is, where it is nothing else; atoms, is_entry: see Atom
+        self.atom: Atom | None = None
+        self.atoms: frozenset[Atom]
+        self.is_entry: bool
+        if len(terms) == 1 and len(terms[0][0]) == 1:
+            (atom,), coef = terms[0]
+            self.atoms, self.is_entry = atom.atoms, atom.is_entry
+            if coef == 1 and not const:
+                self.atom = atom
+        else:
+            direct = [atom for product, _ in terms for atom in product]
+            self.atoms = _NO_ATOMS.union(*[atom.atoms for atom in direct])
+            self.is_entry = all([atom.is_entry for atom in direct])
 
     def __repr__(self) -> str:
         text = self._text
@@ -93,11 +105,14 @@ class Expr:
             for product, coef in self.terms:
                 a, b = product[0].lo, product[0].hi
                 for atom in product[1:]:
-                    corners = [_times(p, q) for p in (a, b) for q in (atom.lo, atom.hi)]
-                    a, b = min(corners), max(corners)
+                    if a >= 0 and atom.lo >= 0:
+                        a, b = a * atom.lo, _times(b, atom.hi)
+                    else:
+                        corners = [_times(p, q) for p in (a, b) for q in (atom.lo, atom.hi)]
+                        a, b = min(corners), max(corners)
                 if coef < 0:
                     a, b = b, a
-                lo, hi = lo + _times(coef, a), hi + _times(coef, b)
+                lo, hi = lo + coef * a, hi + coef * b  # no coefficient is 0
             self._bounds = (lo, hi)
         return self._bounds
 
@@ -200,15 +215,20 @@ def _order_of(term: tuple[tuple[Atom, ...], int]) -> list[int]:
 
 
 def _intern(constant: int, terms: dict[tuple[Atom, ...], int]) -> Expr:
-    items = [term for term in terms.items() if term[1]]
+    items = [*terms.items()] if all(terms.values()) else [term for term in terms.items() if term[1]]
     if len(items) > 1:
         items.sort(key=_order_of)
-    key = (constant, tuple(items))
+    return _interned(constant, tuple(items))
+
+
+def _interned(constant: int, terms: tuple[tuple[tuple[Atom, ...], int], ...]) -> Expr:
+    """The one expression of these terms, which are in order; no coefficient is 0."""
+    key = (constant, terms)
     found = _exprs.get(key)
     if found is None:
-        if not constant and len(items) == 1 and items[0][1] == 1 and len(items[0][0]) == 1:
-            found = items[0][0][0].expr  # an atom that outlives a trimming keeps its expression
-        found = _exprs[key] = found or Expr(*key)
+        if not constant and len(terms) == 1 and terms[0][1] == 1 and len(terms[0][0]) == 1:
+            found = terms[0][0][0].expr  # an atom that outlives a trimming keeps its expression
+        found = _exprs[key] = found or Expr(constant, terms)
     return found
 
 
@@ -226,7 +246,7 @@ def const(value: int) -> Expr:
     """The constant `value`."""
     found = _constants.get(value)
     if found is None:
-        found = _constants[value] = _intern(int(value), {})
+        found = _constants[value] = _interned(int(value), ())
     return found
 
 
@@ -250,7 +270,7 @@ def atom_expr(atom: Atom) -> Expr:
     """The expression that is one atom."""
     found = atom.expr
     if found is None:
-        found = atom.expr = _intern(0, {(atom,): 1})
+        found = atom.expr = _interned(0, (((atom,), 1),))
     return found
 
 
@@ -310,7 +330,7 @@ def mul(a: Expr, b: Expr) -> Expr:
 def _multiply(a: Expr, b: Expr) -> Expr:
     if not a.terms or not b.terms:
         factor, other = (a.const, b) if not a.terms else (b.const, a)
-        return _intern(factor * other.const, {p: c * factor for p, c in other.terms})
+        return _interned(factor * other.const, tuple([(p, c * factor) for p, c in other.terms])) if factor else ZERO
     if len(a.terms) * len(b.terms) > _MAX_TERMS:
         raise OverflowError("extent expression grows without bound")
     terms: dict[tuple[Atom, ...], int] = {}
@@ -340,7 +360,7 @@ def floordiv(a: Expr | int, b: Expr | int) -> Expr:
     if d == 1:
         return a
     if d and a.const % d == 0 and all(c % d == 0 for _, c in a.terms):
-        return _intern(a.const // d, {p: c // d for p, c in a.terms})
+        return _interned(a.const // d, tuple([(p, c // d) for p, c in a.terms]))
     if a is b and b.bounds()[0] > 0:
         return const(1)
     if not b.const and len(b.terms) == 1 and b.bounds()[0] > 0:  # (k * n) // n
@@ -388,10 +408,18 @@ def mod(a: Expr | int, b: Expr | int) -> Expr:
     return _opaque("mod", (a, b), lo, hi)
 
 
+def _difference(a: Expr, b: Expr) -> tuple[Bound, Bound]:
+    """Bounds of a - b, which is made only where it may be simpler than the two."""
+    if a.atoms.isdisjoint(b.atoms):
+        (alo, ahi), (blo, bhi) = a.bounds(), b.bounds()
+        return alo - bhi, ahi - blo
+    return sub(a, b).bounds()
+
+
 def emin(a: Expr | int, b: Expr | int) -> Expr:
     """min(a, b)."""
     a, b = as_expr(a), as_expr(b)
-    lo, hi = sub(a, b).bounds()
+    lo, hi = _difference(a, b)
     if hi <= 0:
         return a
     if lo >= 0:
@@ -403,7 +431,7 @@ def emin(a: Expr | int, b: Expr | int) -> Expr:
 def emax(a: Expr | int, b: Expr | int) -> Expr:
     """max(a, b)."""
     a, b = as_expr(a), as_expr(b)
-    lo, hi = sub(a, b).bounds()
+    lo, hi = _difference(a, b)
     if hi <= 0:
         return b
     if lo >= 0:
@@ -442,12 +470,7 @@ def is_equal(a: Expr | int, b: Expr | int) -> bool | None:
     a, b = as_expr(a), as_expr(b)
     if a is b:
         return True
-    return is_zero(sub(a, b))
-
-
-def is_zero(expr: Expr) -> bool | None:
-    """True or False when proved, None when it must be asked."""
-    lo, hi = expr.bounds()
+    lo, hi = _difference(a, b)
     if lo == hi == 0:
         return True
     return False if lo > 0 or hi < 0 else None
@@ -455,5 +478,5 @@ def is_zero(expr: Expr) -> bool | None:
 
 def is_less_equal(a: Expr | int, b: Expr | int) -> bool | None:
     """Whether a <= b: True or False when proved, None when it must be asked."""
-    lo, hi = sub(as_expr(a), as_expr(b)).bounds()
+    lo, hi = _difference(as_expr(a), as_expr(b))
     return True if hi <= 0 else False if lo > 0 else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from .extents import Atom, Bound, Evaluator, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_zero, register, sub
+from .extents import Atom, Bound, Evaluator, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register, sub
 from .planner_errors import PlanRefused
 from .steps import Fact
 
@@ -133,10 +133,10 @@ class Facts:
         pair = (x, y)
         known = self._compared.get(pair)
         if known is None and self._undecided.get(pair) != len(self._known):
-            difference = sub(x, y)
-            known = is_zero(difference)
-            if known is None and not (difference.is_entry and difference.atoms.isdisjoint(self.low)) and (
-                    self.lower_bound(difference) > 0 or self.lower_bound(sub(y, x)) > 0):
+            known = is_equal(x, y)
+            if known is None and not (x.is_entry and y.is_entry and x.atoms.isdisjoint(self.low)
+                                      and y.atoms.isdisjoint(self.low)) and (
+                    self.lower_bound(sub(x, y)) > 0 or self.lower_bound(sub(y, x)) > 0):
                 known = False
             if known is None:
                 known = self._known.get(self.question(x, y))
@@ -174,7 +174,10 @@ class Facts:
         Where a loop variable stands in the way, its symbolic bounds may leave a question about entry extents that is
         sufficient for a <= b; when the extents at hand satisfy it, it is asked.
         """
-        difference = self.norm(as_expr(b)) - self.norm(as_expr(a))
+        low, high = self.norm(as_expr(a)), self.norm(as_expr(b))
+        if low.bounds()[1] <= high.bounds()[0]:
+            return True
+        difference = high - low
         if self.lower_bound(difference) >= 0:
             return True
         if self.lower_bound(-difference) > 0:

@@ -13,7 +13,7 @@ from ..plan.code import In, NestCode, Out, Ref
 from .tape_nest import encode_nest
 
 _FIRST = 1 << 40  # registers of a form: no word is as large
-_MOST_FORMS = 4096
+_MOST_FORMS = 1024
 
 # words of a form that are no registers, and what picks the words from those and a nest's registers
 _forms: dict[tuple[object, ...], tuple[list[int], Callable[[list[int]], tuple[int, ...]]]] = {}
