@@ -181,3 +181,21 @@ def test_python_numbers_that_fit_no_signed_integer_are_no_matter_of_registers():
     with prebake.engine("jit"), pytest.raises(OverflowError):
         fast(np.ones(3, np.uint64), np.ones(3), -1)
     assert fast.stats()["interpreter"] == 0
+
+
+def stored(x, y):
+    x[0] = y
+    x[1:3] = y
+    for i in range(3, x.shape[0]):
+        x[i] = y + i
+    return x
+
+
+def test_python_numbers_stored_into_uint64() -> None:
+    jitted = prebake.jit(stored)
+    for y in (3, 0, 2**40):
+        with prebake.engine("jit"):
+            assert equal(jitted(np.zeros(5, np.uint64), y), stored(np.zeros(5, np.uint64), y))
+    assert jitted.stats()["jit"] == 3
+    with prebake.engine("jit"), pytest.raises(OverflowError):
+        jitted(np.zeros(5, np.uint64), -1)

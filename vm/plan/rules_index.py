@@ -396,8 +396,9 @@ def check_number(t: Typer, value: Value, dtype: str) -> None:
     slot = t.scalar_slot(body, value)
     if value.dtype[0] != "f":
         slot = body.cast(slot, "i64")
-        outside = body.op("or", "bool", body.op("lt", "i64", slot, body.const(int(info.min), "i64")),
-                          body.op("gt", "i64", slot, body.const(int(info.max), "i64")))
+        outside = body.op("lt", "i64", slot, body.const(int(info.min), "i64"))
+        if info.max < 2**63:  # no integer of a plan is past that
+            outside = body.op("or", "bool", outside, body.op("gt", "i64", slot, body.const(int(info.max), "i64")))
         t.trap("OVERFLOW", outside, fault)
         return
     slot = body.op("trunc", "f64", body.cast(slot, "f64"))
