@@ -234,7 +234,8 @@ static inline PyObject *pb_own(PyObject *o)
 }
 
 /* --- result memory ---------------------------------------------------------------------------------------------------
- * Fresh pages cost more than many kernels, so large results come from blocks that earlier results gave back. The array
+ * Fresh pages cost more than many kernels, and malloc more than a small one, so results come from blocks that earlier
+ * results gave back. The array
  * owns its block through NumPy's own allocator interface (NEP 49): to its user it is an ordinary array.
  * Every block has a 64-byte header. All of this runs with the GIL held. */
 
@@ -244,7 +245,7 @@ typedef struct pb_block {
 } pb_block;
 
 #define PB_HEADER 64
-#define PB_POOLED_FROM (64 << 10)
+#define PB_POOLED_FROM 512 /* below, NumPy keeps memory at hand itself */
 #define PB_CLASSES 256
 
 static pb_block *pb_pool[PB_CLASSES];

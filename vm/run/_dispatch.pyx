@@ -108,6 +108,24 @@ cdef extern from "_dispatch.h":
     int pb_dispatch_init() except -1
     void pb_enable_vectorcall(PyTypeObject *, Py_ssize_t)
 
+cdef extern from "_rows.h":
+    ctypedef struct pb_step:
+        unsigned char kind "kind"
+        unsigned char source "from"
+        unsigned short ndim
+        int32_t parent
+        int32_t index
+        int32_t needed[2]
+        int32_t length
+        const void *descr
+        int64_t shape[2]
+        PyObject *key
+        const PyObject *base
+    enum: PB_STEP_AXES
+    enum: PB_FROM_ELSEWHERE, PB_FROM_ARGUMENT, PB_FROM_TUPLE, PB_FROM_LIST, PB_FROM_DICT
+    enum: PB_STEP_OTHER, PB_STEP_ARRAY, PB_STEP_CONSTANT, PB_STEP_TUPLE, PB_STEP_LIST
+    int pb_replay(pb_step *, int, int, PyObject **, int, PyObject **, pb_reg *, int, PyTypeObject *)
+
 cdef extern from "Python.h":
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject **, size_t, PyObject *) except NULL
     Py_ssize_t PyVectorcall_NARGS(size_t)

@@ -19,6 +19,10 @@ cdef class Entry:
     `use_kernels` sets, or none with `use_tape`. Raises ValueError, KeyError or TypeError for a spec that is none.
     """
 
+    cdef int n_owned
+    cdef int64_t seen_epoch            # `frozen_epoch` while the steps' `base` hold
+    cdef pb_step *steps                # of the rows, as `pb_replay` reads them
+    cdef int *owned                    # rows whose values are held for the call
     cdef int n_rows, n_leaves, n_regs, n_outputs, n_packs, n_keys, n_kernels, arena_reg, n_steps
     cdef RowC *rows
     cdef LeafC *leaves
@@ -79,6 +83,7 @@ cdef class Entry:
             leaf.extents, leaf.strides = self.registers(extents), self.registers(strides)
             if leaf.scalar >= 0:
                 leaf.is_float = REGISTER_KINDS[types[str(scalar)]]
+        self.set_steps()
         self.n_outputs = len(spec["outputs"])
         self.outputs = <OutputC *>self.room(self.n_outputs, sizeof(OutputC))
         for i, (dtype, shape, ptr, early) in enumerate(spec["outputs"]):
@@ -223,6 +228,57 @@ cdef class Entry:
             row.expected = pb_scalar_type(row.dtype)  # immortal
         return 0
 
+    cdef int set_steps(self) except -1:
+        # what `pb_replay`, `fill` and the end of a call go through, made from rows and leaves: of a constant the address is
+        # all that a call has to fill in
+        cdef int i, axis, kept = 0
+        cdef RowC *row
+        cdef pb_step *step
+        cdef LeafC *leaf
+        cdef char *room = <char *>self.room(self.n_rows * sizeof(pb_step) + 64, 1)
+        self.steps = <pb_step *>((<size_t>room + 63) & ~<size_t>63)  # a line each
+        self.owned = <int *>self.room(self.n_rows, sizeof(int))
+        for i in range(self.n_rows):
+            row, step = &self.rows[i], &self.steps[i]
+            parent_type = self.row_tuples[row.parent][13] if row.how == HOW_INDEX else None
+            row.address = -1
+            row.is_borrowed = parent_type == "builtins:tuple"
+            if row.how != HOW_ARG and not row.is_borrowed:
+                self.owned[self.n_owned] = i
+                self.n_owned += 1
+            step.parent, step.ndim, step.descr, step.key = row.parent, row.ndim, row.descr, row.key
+            if row.index >= <Py_ssize_t>1 << 31 or row.length >= <Py_ssize_t>1 << 31 or row.ndim > STACK_AXES:
+                continue
+            step.index, step.length = <int32_t>row.index, <int32_t>row.length
+            step.source = (PB_FROM_ARGUMENT if row.how == HOW_ARG else
+                           PB_FROM_TUPLE if row.is_borrowed and row.index < self.rows[row.parent].length else
+                           PB_FROM_LIST if parent_type == "builtins:list" else
+                           PB_FROM_DICT if row.how == HOW_KEY else PB_FROM_ELSEWHERE)
+            step.needed[0], step.needed[1] = row.needed, row.needed | NPY_ARRAY_WRITEABLE if row.flags & ROW_C else -1
+            if row.kind == KIND_SEQUENCE:
+                step.kind = (PB_STEP_TUPLE if self.type_name(row) == "builtins:tuple" else
+                             PB_STEP_LIST if self.type_name(row) == "builtins:list" else PB_STEP_OTHER)
+            elif row.kind == KIND_ARRAY and not row.flags & ROW_CONSTANT:
+                step.kind = PB_STEP_ARRAY
+            elif row.kind == KIND_ARRAY and row.ndim <= PB_STEP_AXES and not row.flags & ROW_WRITABLE:
+                step.kind, step.length = PB_STEP_CONSTANT, -1
+                for axis in range(row.ndim):
+                    step.shape[axis] = row.shape[axis]
+        for i in range(self.n_leaves):
+            leaf = &self.leaves[i]
+            row = &self.rows[leaf.row]
+            if row.flags & ROW_CONSTANT and row.address < 0 and leaf.ptr >= 0 and all(
+                    [leaf.extents[axis] < 0 for axis in range(leaf.n_extents)]) and all(
+                    [leaf.strides[axis] < 0 for axis in range(leaf.n_strides)]):
+                row.address = leaf.ptr
+                if self.steps[leaf.row].kind == PB_STEP_CONSTANT:
+                    self.steps[leaf.row].length = leaf.ptr
+            else:  # the others move up
+                self.leaves[kept] = leaf[0]
+                kept += 1
+        self.n_leaves = kept
+        return 0
+
     def use_tape(self, tape, table):
         """Run through a `Tape` and a capsule "prebake.stencils"."""
         cdef pb_stencil_table *stencils = <pb_stencil_table *>PyCapsule_GetPointer(table, "prebake.stencils")
@@ -286,26 +342,38 @@ cdef class Entry:
 
     # --- serving
 
-    cdef int replay(self, JitFunction fn, PyObject **args, PyObject **values, int mode) except -1:
-        # values of the rows, each checked as it is read; 0 or the kind of miss
+    cdef int replay(self, JitFunction fn, PyObject **args, CallState *s, int mode) except -1:
+        # values of the rows, each checked as it is read, and addresses of constants; 0 or the kind of miss
         cdef int i, miss
         cdef RowC *row
         cdef PyObject *value
         cdef PyObject *parent
-        for i in range(self.n_rows):
+        cdef PyObject **values = s.values
+        if self.seen_epoch != frozen_epoch:
+            for i in range(self.n_rows):
+                self.steps[i].base = NULL
+            self.seen_epoch = frozen_epoch
+        i = -1
+        while True:
+            i = pb_replay(self.steps, i + 1, self.n_rows, args, fn.n_params, values, s.regs, mode & EXACT,
+                          <PyTypeObject *>Frozen)
+            s.filled = i
+            if i >= self.n_rows:
+                return SERVED
             row = &self.rows[i]
             if row.how == HOW_ARG:
                 if row.index >= fn.n_params:
                     return MISS_GUARD
                 value = args[row.index]
-                if self.fits(row, value, mode):
-                    values[i] = value
-                    continue
-                miss = self.check(row, value, mode, (fn.volatile_args >> row.index) & 1 if row.index < 64 else 0)
-                if miss:
-                    self.failed_row = i
-                    return miss
                 values[i] = value
+                s.filled = i + 1
+                if not self.fits(row, value, mode):
+                    miss = self.check(row, value, mode, (fn.volatile_args >> row.index) & 1 if row.index < 64 else 0)
+                    if miss:
+                        self.failed_row = i
+                        return miss
+                if row.address >= 0:
+                    s.regs[row.address].p = pb_data(value)
                 continue
             if row.how == HOW_INDEX:
                 parent = values[row.parent]
@@ -313,7 +381,10 @@ cdef class Entry:
                     if row.index >= PyTuple_GET_SIZE(parent):
                         return MISS_GUARD
                     value = PyTuple_GET_ITEM(parent, row.index)
-                    incref(value)
+                    if not row.is_borrowed:
+                        incref(value)
+                elif row.is_borrowed:
+                    return MISS_GUARD  # of another class that goes by the name of tuple
                 elif PyList_CheckExact(parent):
                     if row.index >= PyList_GET_SIZE(parent):
                         return MISS_GUARD
@@ -339,13 +410,14 @@ cdef class Entry:
                 self.failed_row = i
                 return MISS_GUARD
             values[i] = value
-            if self.fits(row, value, mode):
-                continue
-            miss = self.check(row, value, mode, False)
-            if miss:
-                self.failed_row = i
-                return miss
-        return SERVED
+            s.filled = i + 1
+            if not self.fits(row, value, mode):
+                miss = self.check(row, value, mode, False)
+                if miss:
+                    self.failed_row = i
+                    return miss
+            if row.address >= 0:
+                s.regs[row.address].p = pb_data(value)
 
     cdef inline bint fits(self, RowC *row, PyObject *value, int mode) except -1:
         # whether an array, a tuple or a list is surely what its row wants; `check` decides the others
@@ -423,6 +495,8 @@ cdef class Entry:
             self.keepalive.append(found)
             row.expected = <PyObject *>found
         if row.kind == KIND_SEQUENCE:
+            if self.steps[row - self.rows].kind == PB_STEP_TUPLE and not PyTuple_CheckExact(value):
+                return MISS_GUARD  # a class that only calls itself a tuple: rows behind it read the real one
             if PyTuple_CheckExact(value):
                 return SERVED if PyTuple_GET_SIZE(value) == row.length else MISS_GUARD
             if PyList_CheckExact(value):
@@ -525,7 +599,7 @@ cdef class Entry:
             s.packs = <const void **>(s.outs + self.n_outputs)
         else:
             s.regs, s.values, s.outs, s.packs = regs, values, outs, pack_pointers
-        memset(s.values, 0, self.n_rows * sizeof(PyObject *))
+        s.filled = 0
         memset(s.outs, 0, self.n_outputs * sizeof(PyObject *))
         s.arena.p = NULL
         s.error = s.lease = NULL
@@ -537,9 +611,10 @@ cdef class Entry:
             for i in range(self.n_outputs):
                 xdecref(s.outs[i])
             xdecref(s.error)
-            for i in range(self.n_rows):
-                if self.rows[i].how != HOW_ARG:
-                    xdecref(s.values[i])
+            for i in range(self.n_owned):
+                if self.owned[i] >= s.filled:
+                    break
+                decref(s.values[self.owned[i]])
             free(room)
 
     cdef object serve_in(self, JitFunction fn, PyObject **args, int mode, int missed, int *status, CallState *s):
@@ -554,10 +629,10 @@ cdef class Entry:
         cdef int i, failed, chosen = -1
         cdef bint is_timed, release
         cdef object silence = None
-        status[0] = self.replay(fn, args, s.values, mode)
+        memcpy(s.regs, self.image, self.n_regs * sizeof(pb_reg))
+        status[0] = self.replay(fn, args, s, mode)
         if status[0]:
             return None
-        memcpy(s.regs, self.image, self.n_regs * sizeof(pb_reg))
         if not self.fill(s):
             status[0] = MISS_GUARD
             return None

@@ -55,6 +55,9 @@ cdef class Mapped:
         madvise(self.data, self.size, MADV_DONTNEED)
 
 
+cdef int64_t frozen_epoch = 1  # rises when a frozen buffer dies: its address may be another object's from then on
+
+
 @cython.no_gc_clear  # the collector must not take the file away before the memory
 cdef class Frozen:
     """Bytes that cannot change: a read-only buffer, 64-byte aligned, that arrays are made over.
@@ -94,6 +97,8 @@ cdef class Frozen:
             PyBuffer_Release(&view)
 
     def __dealloc__(self):
+        global frozen_epoch
+        frozen_epoch += 1
         if self.data != NULL and self.home is None:
             if self.mapped:
                 munmap(self.data, self.size)

@@ -17,7 +17,7 @@ cdef enum:  # how `serve` is asked
 
 cdef enum:
     STACK_REGISTERS = 768
-    STACK_ROWS = 128
+    STACK_ROWS = 256
     STACK_OUTPUTS = 16
     STACK_AXES = 64
 
@@ -31,6 +31,8 @@ cdef struct RowC:
     PyObject *expected     # static value, keys of a mapping, or the type that was last found right
     Py_ssize_t length
     PyObject *key          # attribute name or dictionary key
+    int address            # register of a constant's address, or -1
+    bint is_borrowed       # an item of a tuple, which keeps it alive
     int dtype
 
 cdef struct LeafC:
@@ -59,6 +61,7 @@ cdef struct KernelC:
 cdef struct CallState:
     pb_frame frame
     pb_reg *regs
+    int filled             # rows whose values are there
     PyObject **values      # of the rows; those not borrowed from the caller are owned
     PyObject **outs        # result arrays, owned
     const void **packs
