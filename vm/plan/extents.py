@@ -311,7 +311,10 @@ def sub(a: Expr, b: Expr) -> Expr:
         return ZERO
     found = _differences.get((a, b))
     if found is None:
-        found = _differences[a, b] = add(a, mul(b, MINUS_ONE))
+        terms = dict(a.terms)
+        for product, coef in b.terms:
+            terms[product] = terms.get(product, 0) - coef
+        found = _differences[a, b] = _intern(a.const - b.const, terms)
     return found
 
 

@@ -1,7 +1,7 @@
 """The encoder: register code (vm/plan/code.py) -> a `Tape`, words that the C loop of the stencil library runs.
 
 Structured loops become jumps; layouts of the words stand in templates/include/pb_tape.h and pb_nest.h. Nests are
-encoded in tape_nest.py, once for all that differ in registers alone (tape_forms.py).
+encoded in tape_nest.py; those that differ in registers alone share a form (tape_forms.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Nests that differ in their registers alone are encoded once: their words are a form that registers are put into.
+"""Nests that differ in their registers alone share a form: words that registers are put into, made when it is met again.
 
 Layers of a model repeat themselves, and so do the plans of one process: what `encode_nest` decides (stencils, scratch,
 blocks) depends on the operations and dtypes of a nest, and most of what a plan costs on the tape is that decision.
@@ -7,7 +7,9 @@ blocks) depends on the operations and dtypes of a nest, and most of what a plan 
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from itertools import count
 from operator import itemgetter
+from typing import TypeAlias
 
 from ..plan.code import In, NestCode, Out, Ref
 from .tape_nest import encode_nest
@@ -16,7 +18,8 @@ _FIRST = 1 << 40  # registers of a form: no word is as large
 _MOST_FORMS = 1024
 
 # words of a form that are no registers, and what picks the words from those and a nest's registers
-_forms: dict[tuple[object, ...], tuple[list[int], Callable[[list[int]], tuple[int, ...]]]] = {}
+_Form: TypeAlias = "tuple[list[int], Callable[[list[int]], tuple[int, ...]]]"
+_forms: dict[tuple[object, ...], _Form | None] = {}
 
 
 def append_nest(nest: NestCode, words: list[int], zeros: Container[int]) -> None:
@@ -33,14 +36,16 @@ def append_nest(nest: NestCode, words: list[int], zeros: Container[int]) -> None
         tuple([(op.op, op.dtype, op.operand_dtype, op.args) for op in nest.ops]),
         tuple([(out.slot, out.reduce, out.memory, out.reduced, out.mask) for out in nest.outs]),
     )
-    registers = _registers(nest)
     form = _forms.get(key)
     if form is None:
-        if len(_forms) >= _MOST_FORMS:
-            _forms.clear()
-        form = _forms[key] = _make_form(nest, len(registers), zeros)
+        if key not in _forms:  # made when it is met again
+            if len(_forms) >= _MOST_FORMS:
+                _forms.clear()
+            _forms[key] = None
+            return encode_nest(nest, words, zeros)
+        form = _forms[key] = _make_form(nest, zeros)
     fixed, pick = form
-    words += pick(fixed + registers)
+    words += pick(fixed + _registers(nest))
     return None
 
 
@@ -57,9 +62,9 @@ def _registers(nest: NestCode) -> list[int]:
     return found
 
 
-def _make_form(nest: NestCode, count: int, zeros: Container[int]) -> tuple[list[int], Callable[[list[int]], tuple[int, ...]]]:
-    """The nest encoded with numbers in the place of its `count` registers."""
-    numbers = iter(range(_FIRST, _FIRST + count))
+def _make_form(nest: NestCode, zeros: Container[int]) -> _Form:
+    """The nest encoded with numbers in the place of its registers."""
+    numbers = count(_FIRST)
     open_zeros: set[int] = set()
 
     def take(ref: Ref) -> Ref:
