@@ -69,7 +69,9 @@ class Samples:
         if row.kind == "mapping":
             return {key: children.get(key) for key in row.keys}
         attributes = {c.key: self.values[i] for i, c in enumerate(self.rows) if c.parent == index and c.how == "attr"}
-        return Recorded(**{str(k): v for k, v in attributes.items()}, items=children)
+        owner = attributes.pop("__class__", None)  # what class methods read
+        kind = Recorded if owner is None else type("Recorded", (Recorded,), {**vars(owner)})
+        return kind(**{str(k): v for k, v in attributes.items()}, items=children)
 
     def _array(self, row: Row) -> np.ndarray:
         shape = row.shape if row.shape is not None else tuple(

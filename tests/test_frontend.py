@@ -249,8 +249,8 @@ REFUSED = [
      "    return g(x)\n", "functools"),
     ("dict-unpack", "def f(x):\n    return {**x}\n", "x}"),
     ("super", "def f(x):\n    return super()\n", "super"),
-    ("helper-closure", "def make(n):\n    def g(x):\n        return x + n\n    return g\ng = make(2)\n"
-     "def f(x):\n    return g(x)\n", "n"),
+    ("helper-closure", "def make(n):\n    def g(x):\n        return x + n\n    return g\n"
+     "class T:\n    g = staticmethod(make(2))\ndef f(x):\n    return T.g(x)\n", "n"),
     ("special-attribute", "def f(x):\n    return x.__class__\n", "x.__class__"),
     ("special-attribute", "def f(x):\n    return getattr(x, '__dict__')\n", "getattr"),
     ("class-attribute", "from dataclasses import dataclass\n@dataclass\nclass A:\n    n: int = 1\n    @classmethod\n"

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 import prebake
+import prebake.vm.lang.bytecode
+from prebake.vm.bindings import first_change
 
 X = np.arange(-3.0, 4.0)
 
@@ -384,6 +386,13 @@ def test_cells_of_helpers() -> None:
     check(_uses_wrapped, X)
     paths = {b.path: b.meaning for b in _uses_wrapped.bytecode.bindings}
     assert paths["_wrapped_twice|inner|inner"].endswith(":_double"), "a bundle compares them too"
+    rows = [(b.scope, b.module, b.path, b.meaning) for b in _uses_wrapped.bytecode.bindings]
+    assert first_change(_uses_wrapped.__wrapped__, rows) is None
+    cell.cell_contents = _triple
+    changed = first_change(_uses_wrapped.__wrapped__, rows)
+    assert changed is not None
+    assert changed[2].endswith(":_triple")
+    cell.cell_contents = _double
 
 
 def test_own_cells_and_code() -> None:
@@ -457,3 +466,45 @@ def test_a_look_that_compiles_again_meanwhile() -> None:
     for _ in range(3):
         check(Restless().f, X)
         check(base().f, X)
+
+
+def _scaling(k, table):
+    def scaled(x):
+        return x * k + table.sum()
+    return scaled
+
+
+_scaled = _scaling(3.0, np.arange(4))
+_rescaled = _around(_scaled)
+
+
+@prebake.jit
+def _uses_scaled(x):
+    return _scaled(x) - _rescaled(x)
+
+
+def test_values_in_cells_of_helpers(monkeypatch: pytest.MonkeyPatch, engine: str) -> None:
+    before = _uses_scaled.stats()[engine]
+    check(_uses_scaled, X)
+    k, table = (_scaled.__closure__[_scaled.__code__.co_freevars.index(name)] for name in ("k", "table"))
+    k.cell_contents = 5.0
+    check(_uses_scaled, X)
+    k.cell_contents = np.float32(2)
+    table.cell_contents = np.ones(3)
+    check(_uses_scaled, X)
+    table.cell_contents[0] = 9
+    check(_uses_scaled, X)
+    assert _uses_scaled.stats()[engine] == before + 4
+    monkeypatch.setitem(globals(), "_scaled", _scaling(7, np.ones(2)))
+    check(_uses_scaled, X)
+    local = _scaling(2, np.ones(3))
+
+    @prebake.jit
+    def f(x):
+        return local(x)
+
+    check(f, X)
+    local = _scaling(4, np.ones(5))
+    check(f, X)
+    program = prebake.vm.lang.bytecode.Program.from_bytes(f.bytecode.to_bytes())
+    assert [c.name for c in program.captures] == ["local|k", "local|table"]

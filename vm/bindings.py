@@ -105,6 +105,15 @@ def _find_first(fn: FunctionType, scope: str, module: str, path: str) -> tuple[A
     return None, parameter, default_of(getattr(found, "__wrapped__", found), parameter.rstrip(")"))
 
 
+def cell_at(fn: FunctionType, scope: str, module: str, path: str) -> object:
+    """The cell of a helper's variable, 'act|inner'; an empty dictionary where there is none."""
+    path, _, name = path.rpartition("|")
+    try:
+        return cell_of(underlying(find(fn, scope, module, path)[2]), name)
+    except (LookupError, AttributeError, ValueError):
+        return {}
+
+
 def cell_of(fn: FunctionType, name: str) -> CellType:
     """The cell of a variable that a function closes over. Raises KeyError."""
     return dict(zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True))[name]

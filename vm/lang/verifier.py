@@ -6,6 +6,7 @@ needs ranks or dtypes of arguments is left to typing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from ...templates.records import record
@@ -90,7 +91,7 @@ class _TableCheck:
         for number, capture in enumerate(p.captures):
             if capture.scope not in ("global", "closure"):
                 self.fault(f"capture {number} has scope {_short(capture.scope)}, expected 'global' or 'closure'")
-            if not all(part.isidentifier() for part in capture.name.split(".")):
+            if not all(part.isidentifier() for part in re.split("[.|]", capture.name)):
                 self.fault(f"capture {number} is called {_short(capture.name)}, which is no name")
         for number, binding in enumerate(p.bindings):
             if binding.scope not in SCOPES:

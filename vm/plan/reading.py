@@ -138,6 +138,6 @@ def path_of(program: Program, rows: Sequence[Row], how: str, parent: int, key: A
     if how == "arg":
         return program.params[key].name
     if how == "capture":
-        return program.captures[key].name
+        return program.captures[key].name.replace("|", ".")  # a variable of a helper's closure
     base = rows[parent].path
     return f"{base}.{key}" if how == "attr" else f"{base}[{key!r}]"

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .. import flags, options
-from ..bindings import ABSENT, Watch, first_change, underlying, watch_own_names, watch_rows
+from ..bindings import ABSENT, Watch, cell_at, first_change, underlying, watch_own_names, watch_rows
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
 from .collector import paused_collector
@@ -323,13 +323,13 @@ class FunctionState:
         """Tell the function where its captured names are read."""
         if self._has_captures and not captures:
             return
-        import sys
-
         own = module_of(self.fn)
         cells = dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True))
         homes: list[object] = []
         for scope, module, name in captures:
-            if scope == "closure":
+            if "|" in name:
+                homes.append(cell_at(self.fn, scope, module, name))
+            elif scope == "closure":
                 homes.append(cells.get(name, {}))
             elif module in (own, self.fn.__module__):
                 homes.append(self.fn.__globals__)

@@ -236,7 +236,7 @@ def exec_select_tensor(frame: Frame, args: tuple[int, ...], pc: int) -> None:
     regs[args[0]] = np.where(regs[args[1]], regs[args[2]], regs[args[3]])
 
 
-_KEEPDIMS: tuple[dict[str, bool], ...] = ({}, {"keepdims": True})  # np.matrix and others take none
+_KEEPDIMS: tuple[dict[str, Any], ...] = ({}, {"keepdims": True})  # np.matrix and others take none
 
 
 def exec_reduce_sum_tensor(frame: Frame, args: tuple[int, ...], pc: int) -> None:

@@ -102,10 +102,13 @@ class Names(Emitter):
         name = node.id
         root = self.frame.root
         if name in root.fn.__code__.co_freevars:
-            if root is not self.main:
+            if root is self.main:
+                return self.capture(node, "closure", root.source.module, name, dst)
+            scope, module, path = self.reached.get(id(root.fn), ("", "", ""))
+            if scope not in ("global", "closure"):
                 self.refuse("helper-closure", node, f"'{name}' is a variable of the function that made "
                             f"'{root.fn.__qualname__}'")
-            return self.capture(node, "closure", root.source.module, name, dst)
+            return self.capture(node, scope, module, f"{path}|{name}", dst)
         if name in root.fn.__globals__:
             return self.capture(node, "global", root.source.module, name, dst)
         self.refuse("unknown-name", node, f"the name '{name}' is not defined")
