@@ -26,8 +26,8 @@ _ACCUMULATED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 # Dozens of instructions each, with intermediate values and constants of their own.
 _LONG = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "erf", "arcsin", "arccos", "arctan",
          "arctan2", "hypot", *GUARDED}
-# Calls, or loops over lanes: more of them side by side gain nothing.
-_CALLS = {"cbrt", "arcsinh", "arccosh", "arctanh", "logaddexp", "mod", "fmod", "floordiv", *GUARDED}
+# No vector form at all: a call an element.
+_CALLS = {"cbrt", "arcsinh", "arccosh", "arctanh", "logaddexp", "mod", "fmod", "floordiv"}
 
 
 class VectorLoop:
@@ -63,7 +63,7 @@ class VectorLoop:
 
     def is_possible(self, computed: list[int]) -> bool:
         nest, p = self.nest, self.p
-        if not self.family or not any(self.is_float(op) for op in self.ops):
+        if not self.family or not any(self.is_float(op) for op in self.ops) or any(op.op in _CALLS for op in self.ops):
             return False
         for slot in self.slots:
             if slot < self.n_inputs:
@@ -96,7 +96,7 @@ class VectorLoop:
     def width(self) -> int:
         """How many registers go together."""
         long = sum(op.op in _LONG for op in self.ops)
-        if any(op.op in _CALLS for op in self.ops) or long > 3:
+        if any(op.op in GUARDED for op in self.ops) or long > 3:
             return 1
         return 2 if long > 1 or (long and self.bits == "64") else 4
 

@@ -53,7 +53,13 @@ PB_V_TYPE(f32) PB_V_TYPE(f64) PB_V_TYPE(i32) PB_V_TYPE(i64)
 typedef pb_v_i32 pb_v_b32;
 typedef pb_v_i64 pb_v_b64;
 
-/* Loops that stay loops until vectors are made of them. */
+/* Loops that stay loops until vectors are made of them. Lanes of a constant would be looked up one by one: so two operands are
+ * anything at all. */
+#if defined(__SSE2__) && defined(__GNUC__)
+#define PB_V_OPAQUE(x) __asm__("" : "+v"(x))
+#else
+#define PB_V_OPAQUE(x) (void)0
+#endif
 #define PB_V_EACH(T) _Pragma("GCC unroll 1") for (int i = 0; i < PB_V_##T; i++)
 #define PB_V_LANES1(op, T)                                                                                              \
     PB_INLINE pb_v_##T pb_v_##op##_##T(pb_v_##T a) {                                                                    \
@@ -63,6 +69,8 @@ typedef pb_v_i64 pb_v_b64;
     }
 #define PB_V_LANES2(op, T)                                                                                              \
     PB_INLINE pb_v_##T pb_v_##op##_##T(pb_v_##T a, pb_v_##T b) {                                                        \
+        PB_V_OPAQUE(a);                                                                                                 \
+        PB_V_OPAQUE(b);                                                                                                 \
         pb_vlanes_##T x = {.v = a}, y = {.v = b}, r;                                                                    \
         PB_V_EACH(T) r.i[i] = pb_##op##_##T(x.i[i], y.i[i]);                                                            \
         return r.v;                                                                                                     \
