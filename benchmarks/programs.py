@@ -1,8 +1,10 @@
 """Numerical programs: NumPy against the JIT, and against prebuilt kernels, on one thread.
 
     env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE OMP_NUM_THREADS=1 taskset -c 1 python benchmarks/programs.py
-        [--prebuilt] [--seconds S] [NAME ...]
+        [--prebuilt] [--named] [--seconds S] [NAME ...]
 
+`--named` takes the programs of the kinds that have a target of their own (NAMED); their geometric mean, and how many of them
+are slower than 0.9 times NumPy, stand in a line of their own whenever they are all measured.
 Every program gets fresh copies of its arguments for each call; copying is not timed. Medians; the ratio is NumPy's time
 over ours, above 1 is faster. `first` is the first call, which plans.
 """
@@ -28,6 +30,10 @@ import prebake
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from programs import PROGRAMS, Program
 
+# one program of each kind that a target is set for
+NAMED = ("arc_distance", "gemver", "hdiff", "k2mm", "softmax", "cavity_flow", "conv2d_bias", "deriche", "jacobi_2d", "durbin",
+         "gramschmidt", "lu", "syrk", "azimint_naive", "correlation", "mandelbrot", "nussinov", "stockham_fft")
+
 
 def median_call(function: Callable[..., Any], program: Program, args: tuple, seconds: float) -> float:
     """Median seconds of a call, over fresh arguments each time."""
@@ -47,16 +53,18 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="programs (default: all)")
     parser.add_argument("--prebuilt", action="store_true", help="also build a bundle and measure it")
     parser.add_argument("--seconds", type=float, default=0.5, help="time for each measurement")
+    parser.add_argument("--named", action="store_true", help="the programs of the named kinds")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
-    programs = [PROGRAMS[name] for name in options.names or PROGRAMS]
+    programs = [PROGRAMS[name] for name in options.names or (NAMED if options.named else PROGRAMS)]
     inputs = {p.name: p.arguments(p.big, p.dtypes[0]) for p in programs}
     jitted = {p.name: prebake.jit(p.function) for p in programs}
     columns = ["jit", "prebuilt"] if options.prebuilt else ["jit"]
     print(f"{'program':24s} {'kind':10s} {'numpy ms':>9s} {'first ms':>9s}" + "".join(f" {c:>9s}" for c in columns)
           + "  engine, kernels launched")
     ratios: dict[tuple[str, str], list[float]] = {}
+    named: dict[str, list[float]] = {column: [] for column in columns}
     first_ms: list[float] = []
     for program in programs:
         args = inputs[program.name]
@@ -78,12 +86,16 @@ def main() -> None:
             cells.append(reference / _prebuilt_time(program, args, options.seconds))
         for column, ratio in zip(columns, cells, strict=True):
             ratios.setdefault((column, program.kind), []).append(ratio)
+            if program.name in NAMED:
+                named[column].append(ratio)
         print(f"{program.name:24s} {program.kind:10s} {reference * 1e3:9.3f} {first:9.1f}"
               + "".join(f" {r:8.2f}x" for r in cells) + f"  {engine}, {launched}", flush=True)
     print()
     for column in columns:
         kinds = {kind: found for (c, kind), found in ratios.items() if c == column}
         kinds["all"] = [ratio for found in kinds.values() for ratio in found]
+        if len(named[column]) == len(NAMED):
+            kinds["named"] = named[column]
         for kind, found in kinds.items():
             slow = sum(ratio < 0.9 for ratio in found)
             print(f"{column:9s} {kind:10s} geometric mean {_geometric(found):6.2f}x over {len(found)}, {slow} below 0.9x")

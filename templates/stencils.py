@@ -7,7 +7,7 @@ row has four variants, see include/pb_block.h. The encoder asks for indexes, the
 from __future__ import annotations
 
 from .scalars import MEMORY, NATIVE, OPS, REDUCTIONS, ScalarOp
-from .tapecode import NATIVE_CODE, OPCODES
+from .tapecode import NATIVE_BYTES, NATIVE_CODE, OPCODES
 
 # f(a, b) == f(b, a): one variant with a scalar serves both sides
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "fmax", "fmin", "eq", "ne", "and", "or", "xor"})
@@ -20,6 +20,9 @@ SCALAR_SECOND = SCALAR_FIRST | COMMUTATIVE | {"floordiv", "mod", "shl", "shr"}
 STRIPS = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "square", "sqrt", "reciprocal", "maximum", "minimum", "exp", "tanh"})
 STRIP_DTYPES = ("f32", "f64")
+
+# comparisons, with C's operator: block functions of their own (include/pb_compare.h)
+COMPARES = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 
 _WIDTH = len(NATIVE)
 _CASTS = len(OPS) * _WIDTH
@@ -52,7 +55,11 @@ def _row(op: ScalarOp, dtype: str, blocks: list[str]) -> str:
     """The table's row of one operation; appends the macros that define its functions."""
     result = "bool" if op.predicate else dtype
     name = f"pb_block_{op.name}_{dtype}"
-    blocks.append(f"PB_BLOCK{op.arity}({op.name}, {dtype}, {result}) PB_SCALAR{op.arity}({op.name}, {dtype}, {result})")
+    blocks.append(f"PB_SCALAR{op.arity}({op.name}, {dtype}, {result})")
+    if op.name in COMPARES and dtype != "bool":
+        blocks.append(f"PB_BLOCK_COMPARE({op.name}, {COMPARES[op.name]}, {dtype}, {NATIVE_BYTES[dtype]})")
+        return f"{name}, {name}_vs, {name}_sv, NULL"
+    blocks.append(f"PB_BLOCK{op.arity}({op.name}, {dtype}, {result})")
     variants = [name, "NULL", "NULL", "NULL"]
     if op.arity == 2:
         if op.name == "pow" and dtype in ("f32", "f64"):

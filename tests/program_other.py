@@ -186,6 +186,13 @@ def azimint_naive(data, radius, bins):
     return out
 
 
+@program("call-out", lambda n, dt: (vector(n, dt, 1), vector(n, dt, 2), 20), big=400_000)
+def azimint_histogram(data, radius, bins):
+    counts, _ = np.histogram(radius, bins)
+    sums, _ = np.histogram(radius, bins, weights=data)
+    return sums / counts
+
+
 def bin_index(x, edges):
     n = edges.shape[0] - 1
     if x == edges[-1]:

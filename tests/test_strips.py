@@ -123,3 +123,29 @@ def test_in_place_and_by_rows(level):
     run_nest(x.shape, [x, np.broadcast_to(column, x.shape), np.broadcast_to(row, x.shape)], nodes, [(6, "store", x, 0)],
              level)
     same(x, want)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", STRIP_DTYPES)
+def test_short_rows_of_larger_arrays(dtype, level):
+    """Rows that serve in place, with a last strip that overlaps the one before, unless an input is written in place."""
+    rng = np.random.default_rng(8)
+    for inner in [*range(1, 40), 63, 64, 65, 100, 127, 128, 129, 148, 200, 255, 256, 257, 300]:
+        whole = rng.standard_normal((9, inner + 5)).astype(NATIVE_NUMPY[dtype])
+        column, row = rng.random((7, 1)).astype(whole.dtype), rng.random((1, inner)).astype(whole.dtype)
+        for in_place in (False, True):
+            a = whole.copy()
+            target = a[1:-1, 2:inner + 2] if in_place else np.zeros((9, inner + 5), a.dtype)[1:-1, 2:inner + 2]
+            inputs = [a[1:-1, 2:inner + 2], a[1:-1, 2:inner + 2] if in_place else a[:-2, 1:inner + 1],
+                      np.broadcast_to(column, target.shape), np.broadcast_to(row, target.shape)]
+            want = ((inputs[0] + inputs[1]) * inputs[2] - inputs[3]) * inputs[0]
+            nodes = [node("add", dtype, 0, 1), node("mul", dtype, 4, 2), node("sub", dtype, 5, 3), node("mul", dtype, 6, 0)]
+            run_nest(target.shape, inputs, nodes, [(7, "store", target, 0)], level)
+            same(target, want)
+            rest = target.base.copy()
+            rest[1:-1, 2:inner + 2] = whole[1:-1, 2:inner + 2] if in_place else 0
+            assert np.array_equal(rest, whole if in_place else np.zeros_like(whole)), "something beside it was written"
+            single = np.zeros((9, inner + 5), a.dtype)[1:-1, 2:inner + 2]
+            run_nest(target.shape, [target, np.broadcast_to(column, target.shape)], [node("mul", dtype, 0, 1)],
+                     [(2, "store", single, 0)], level)
+            same(single, target * column)

@@ -170,12 +170,24 @@ static void pb_splat(char *dst, const char *value, int32_t bytes, int64_t n) {
     }
 PB_RAW(1, pb_u8) PB_RAW(2, pb_u16) PB_RAW(4, pb_u32) PB_RAW(8, uint64_t)
 
-/* dst[i] = src[i] where the mask holds; every element is written. */
+/* Whether one of 64 booleans holds. */
+PB_INLINE int pb_any_of_64(const pb_bool *mask) {
+    uint64_t words[8], any = 0;
+    memcpy(words, mask, sizeof words);
+    for (int k = 0; k < 8; k++) any |= words[k];
+    return any != 0;
+}
+
+/* dst[i] = src[i] where the mask holds; other elements may be written, as they are. */
 #define PB_BLEND(BYTES, T)                                                                                              \
     static void pb_blend_##BYTES(char *dst_, const pb_bool *mask, const char *src_, int64_t n) {                        \
         T *dst = (T *)dst_;                                                                                             \
         const T *src = (const T *)src_;                                                                                 \
-        PB_VECTOR for (int64_t i = 0; i < n; i++) dst[i] = mask[i] ? src[i] : dst[i];                                   \
+        int64_t i = 0;                                                                                                  \
+        for (; i + 64 <= n; i += 64)                                                                                    \
+            if (pb_any_of_64(mask + i))                                                                                 \
+                PB_VECTOR for (int64_t k = 0; k < 64; k++) dst[i + k] = mask[i + k] ? src[i + k] : dst[i + k];          \
+        for (; i < n; i++) dst[i] = mask[i] ? src[i] : dst[i];                                                          \
     }
 PB_BLEND(1, pb_u8) PB_BLEND(4, pb_u32) PB_BLEND(8, uint64_t)
 

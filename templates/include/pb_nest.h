@@ -90,7 +90,7 @@ static int pb_nest_box(pb_nest *z) {
     pb_bind_outs(z, &pool, &g, t, chunk, inner, n_acc);
     if (!complete)
         for (int32_t k = 0; k < h->n_out; k++)
-            if (z->out[k].act == PB_OUT_REDUCE) pb_fill_identity(z->out[k].w[0], z->out[k].w[2], z->out[k].acc, n_acc + 1);
+            if (z->out[k].act == PB_OUT_REDUCE) pb_fill_identity(z->out[k].w[0], pb_reduced_dtype(z->out[k].w), z->out[k].acc, n_acc + 1);
 
     pb_acc_f64 sums[2 * h->n_out + 1];
     int is_row = complete && h->reduced && g.n_groups == 1 && g.is_reduced[0];
@@ -98,12 +98,17 @@ static int pb_nest_box(pb_nest *z) {
     int is_bare = all != NULL;                            /* and nothing but whole strips and outputs in place */
     for (int32_t k = 0; k < h->n_out; k++) is_bare &= z->out[k].act == PB_OUT_DIRECT;
 
+    const int64_t strip = PB_STRIP_BYTES / (is_bare ? pb_native_bytes[all->out->dtype] : 1);
+    int is_apart = is_bare; /* no output is an input, so that elements may be made twice */
+    for (int32_t k = 0; k < h->n_out && is_apart; k++)
+        for (int32_t j = 0; j < h->n_in; j++) is_apart &= !z->in[j].x || z->in[j].x->at != z->out[k].x->at;
+
     int fresh = 1; /* fixed scalars are splat once */
     for (int64_t r = chunk;;) {
         int64_t n = r * inner;
         tile_n[0] = r;
-        if (is_bare && n * pb_native_bytes[all->out->dtype] % PB_STRIP_BYTES == 0) {
-            pb_run_strips(z, all, n);
+        if (is_bare && (n % strip == 0 || (is_apart && n > strip))) {
+            pb_run_bare(all, n);
             goto next;
         }
         for (int32_t k = 0; k < h->n_out; k++)
@@ -244,7 +249,7 @@ static void pb_store_identities(const pb_nest *z, const int32_t *axes) {
             char *p = r[w[4]].p + (w[5] >= 0 ? r[w[5]].i : 0);
             for (int32_t j = d - 1; j >= 0; j--) p += rest % n[j] * s[j], rest /= n[j];
             pb_fill_identity(w[0], w[2], (char *)&one, 1);
-            if (w[0] == PB_R_sum && w[2] == PB_N_f32) one.i = 0;
+            if (w[0] == PB_R_sum) one.i = 0; /* of any type */
             pb_stores[w[3]](p, (const char *)&one, 1, 0, 1, 0);
         }
     }

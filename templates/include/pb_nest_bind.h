@@ -4,16 +4,28 @@
 #include "pb_nest_strips.h"
 #include "pb_nest_walk.h"
 
+/* Whether rows along the innermost axis serve in place in every operand, and it is better so: rows of `length` always, shorter
+ * ones where joining them would copy what moves. */
+static int pb_rows_serve(const pb_nest *z, int64_t length) {
+    const int32_t t = z->d - 1;
+    int serve = 1, copies = z->d == 1 || z->e[t] >= length;
+    for (int32_t k = 0; k < z->h->n_operands; k++) {
+        const int64_t *s = z->x[k].s + t;
+        serve &= s[0] == z->x[k].item || s[0] == 0;
+        if (t > 0) copies |= s[-1] != 0 && s[-1] != s[0] * z->e[t];
+    }
+    return serve && copies;
+}
+
 /* How many inner axes a tile holds whole: returns the axis that is cut into chunks, and the chunk's extent. */
 static int32_t pb_choose_tile(const pb_nest *z, int64_t *chunk, int64_t *inner_) {
     int32_t d = z->d, t = d - 1;
     const int64_t *e = z->e;
     int64_t inner = 1, block = z->h->block;
     if (z->h->flags & PB_NEST_STREAM) { /* nothing goes through scratch when rows serve in place: whole rows */
-        int plain = d == 1 || e[t] >= PB_LONG_ROW;
-        for (int32_t k = 0; k < z->h->n_operands; k++)
-            plain &= z->x[k].s[t] == z->x[k].item || (z->x[k].s[t] == 0);
-        if (plain) return *chunk = e[t], *inner_ = 1, t;
+        if ((d == 1 || e[t] >= PB_SHORT_ROW) && pb_rows_serve(z, PB_LONG_ROW)) return *chunk = e[t], *inner_ = 1, t;
+    } else if ((z->h->flags & PB_NEST_STRIPS) && d > 1 && e[t] < PB_LONG_ROW && e[t] * z->h->scratch_item >= PB_STRIP_BYTES) {
+        if (pb_rows_serve(z, PB_LONG_ROW)) return *chunk = e[t], *inner_ = 1, t;
     }
     while (t > 0 && inner * e[t] <= block / 2) {
         int64_t length = inner * e[t];
@@ -156,7 +168,9 @@ static void pb_bind_outs(pb_nest *z, pb_pool *pool, pb_groups *g, int32_t t, int
     int64_t n = r * inner, tile_n[z->d + 1], first = 0;
     int32_t td = z->d - t;
     for (int32_t j = 0; j < td; j++) tile_n[j] = j ? z->e[t + j] : r;
-    if (h->reduced) { /* elements after the first step of pb_reduce_tile */
+    int reduces = 0; /* over no axes too */
+    for (int32_t k = 0; k < h->n_out; k++) reduces |= z->out[k].w[0] != PB_R_store && z->out[k].w[0] != PB_R_compress;
+    if (reduces) { /* elements after the first step of pb_reduce_tile */
         int32_t last = g->n_groups - 1;
         first = n;
         if (g->is_reduced[last]) first = n / (last ? g->size[last] : r * g->rest);
@@ -177,6 +191,11 @@ static void pb_bind_outs(pb_nest *z, pb_pool *pool, pb_groups *g, int32_t t, int
         } else if (w[0] != PB_R_store) {
             out->act = PB_OUT_REDUCE;
             slot->splat |= slot->scalar;
+            out->raw = NULL;
+            if (w[6] >= 0) {
+                out->mask = z->slots + w[6], out->mask->splat |= out->mask->scalar;
+                if (!g->is_reduced[g->n_groups - 1]) out->raw = pb_take(pool, n * 8);
+            }
             if (!g->complete) out->acc = pb_take(pool, (n_acc + 1) * 8);
         } else if (w[6] >= 0 && w[9] == 0 && pb_memory_native[out->x->memory] && (out->x->form == PB_FORM_FLAT || n == 1)) {
             out->act = PB_OUT_BLEND;

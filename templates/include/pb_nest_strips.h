@@ -74,7 +74,7 @@ static pb_op *pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n, pb_acc_f64 
     int32_t first = -1, last = -1, count = 0;
     for (int32_t k = 0; k < h->n_ops; k++) z->op[k].in_run = 0, z->op[k].list = NULL;
     for (int32_t k = 0; k < h->n_out; k++) z->out[k].run = NULL;
-    if (n * 4 < PB_STRIP_BYTES) return NULL;
+    if (n * h->scratch_item < PB_STRIP_BYTES) return NULL;
     for (int32_t k = 0; k <= h->n_ops; k++) {
         pb_op *op = z->op + k;
         if (k < h->n_ops && op->w[0] == 0 && op->out->scalar) continue;
@@ -84,7 +84,7 @@ static pb_op *pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n, pb_acc_f64 
                 if (!counted) pb_count_uses(z, uses), counted = 1;
                 for (int32_t j = 0; sums && j < h->n_out; j++) {
                     const int32_t *w = z->out[j].w, made = w[1] - h->n_in;
-                    if (w[0] == PB_R_sum && w[2] == PB_N_f32 && made >= first && made <= last && z->op[made].in_run)
+                    if (w[0] == PB_R_sum && w[6] < 0 && w[2] == PB_N_f32 && made >= first && made <= last && z->op[made].in_run)
                         z->out[j].run = z->op + last, z->out[j].acc = (char *)(sums + 2 * j);
                 }
                 micro = pb_list_run(z, first, last, uses, micro);
@@ -105,21 +105,42 @@ static pb_op *pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n, pb_acc_f64 
     return h->n_ops ? z->op + h->n_ops - 1 : NULL;
 }
 
+/* Addresses of this tile, and how far to go; returns the list. */
+static pb_micro *pb_aim_strips(pb_op *op, int64_t whole) {
+    pb_micro *m = op->list;
+    for (const pb_micro *end = m + op->n_list; m < end; m++) {
+        if (m->from[0]) m->p = *m->from[0];
+        if (m->from[1]) m->q = *m->from[1];
+    }
+    m->q = (char *)(intptr_t)whole;
+    return op->list;
+}
+
+/* A tile that is nothing but strips: n is a multiple of a strip, or more than one and the last strip goes over elements that
+ * the one before has made already. */
+static void pb_run_bare(pb_op *op, int64_t n) {
+    const int wide = op->out->dtype == PB_N_f64;
+    const int64_t bytes = n * (wide ? 8 : 4), whole = bytes - bytes % PB_STRIP_BYTES;
+    const pb_micro *m = pb_aim_strips(op, whole);
+    if (wide) {
+        pb_strip_run_f64(m, 0);
+        if (whole < bytes) pb_strip_run_f64(m, bytes - PB_STRIP_BYTES);
+    } else {
+        pb_strip_run_f32(m, 0);
+        if (whole < bytes) pb_strip_run_f32(m, bytes - PB_STRIP_BYTES);
+    }
+}
+
 /* A run over a tile of n elements, in place of its last member. */
 static void pb_run_strips(const pb_nest *z, pb_op *op, int64_t n) {
     const int wide = op->out->dtype == PB_N_f64;
     const int64_t bytes = n * (wide ? 8 : 4), whole = bytes - bytes % PB_STRIP_BYTES;
     if (whole) {
-        pb_micro *m = op->list;
-        for (const pb_micro *end = m + op->n_list; m < end; m++) {
-            if (m->from[0]) m->p = *m->from[0];
-            if (m->from[1]) m->q = *m->from[1];
-        }
-        m->q = (char *)(intptr_t)whole;
+        pb_aim_strips(op, whole);
         for (int32_t k = 0; k < z->h->n_out; k++)
             if (z->out[k].run == op) memset(z->out[k].acc, 0, 2 * PB_VECTOR_BYTES);
-        if (wide) pb_strip_run_f64(op->list);
-        else pb_strip_run_f32(op->list);
+        if (wide) pb_strip_run_f64(op->list, 0);
+        else pb_strip_run_f32(op->list, 0);
     }
     if (whole == bytes) return;
     const int64_t rest = n - whole / (wide ? 8 : 4);

@@ -6,23 +6,26 @@
  *   ops     0 stencil dtype n_args a b c scratch
  *           1 0 dtype 0 -1 -1 -1 scratch memory position n_indexes base offset strides... (slot extent stride)...   [gather]
  *   outs    reduction slot dtype memory base offset mask direct position n_indexes strides... (slot extent stride)...
+ * A sum with a mask adds up the elements under it; a sum of a bool slot counts, into i64 or f64 memory.
  * `scratch` is the buffer that the operation may write; a buffer is reused after the last use of its slot. `direct`: no later
  * operation and no other output reads what an in-place output may have overwritten.
  */
 #ifndef PB_NEST_TYPES_H
 #define PB_NEST_TYPES_H
 #include "pb_abi.h"
-#include "pb_reduce.h"
+#include "pb_masked.h"
 #include "pb_strip.h"
 
 enum { PB_IN_VIEW = 0, PB_IN_SCALAR = 1, PB_IN_IOTA = 2 };
 enum {
     PB_NEST_KEEP_ORDER = 1, /* scatter: the last of equal indexes wins, in the program's order; compress appends in it */
     PB_NEST_STREAM = 2,     /* at most one operation, native views, nothing reduced or indexed */
-    PB_NEST_GATHER = 4
+    PB_NEST_GATHER = 4,
+    PB_NEST_STRIPS = 8      /* operations of one dtype that the accumulator machine has, native views, nothing reduced or indexed */
 };
 enum {
     PB_ACCUMULATORS = 1024, /* kept elements that one pass accumulates */
+    PB_SHORT_ROW = 24,      /* shorter rows are joined with copies even where one call a row does what there is to do */
     PB_LONG_ROW = 256,      /* rows of this length are worth a tile of their own, when joining them costs copies */
     PB_SCRATCH_BYTES = 49152
 };
@@ -118,6 +121,9 @@ typedef struct {
     char *buffer[2];
     int complete, is_single;  /* is_single: one accumulator */
 } pb_groups;
+
+/* The type in which an output is reduced and accumulated: counts of booleans are i64. */
+static inline int32_t pb_reduced_dtype(const int32_t *w) { return w[0] == PB_R_sum && w[2] == PB_N_bool ? PB_N_i64 : w[2]; }
 
 static int pb_trap(pb_frame *f, int32_t code, int32_t position) {
     f->trap_code = code, f->trap_pos = position;

@@ -2,6 +2,7 @@
  *
  *   pb_rows[reduction][dtype](out, x, rows, n)   out[r] = reduction of x[r*n .. r*n+n-1]; n >= 1; arg*: out is i64
  *   pb_cols[reduction][dtype](out, x, rows, n)   out[k] = reduction of x[r*n + k] over r; rows >= 1; not for arg*
+ *                                                sums of bools are counts, i64, in both
  *   pb_folds[reduction][dtype](acc, x, n)        acc[k] = acc[k] reduced with x[k]; f32 sums accumulate in f64
  *   pb_arg_more(...)                             goes on with an arg reduction over the next chunk of a row
  *
@@ -10,8 +11,7 @@
  */
 #ifndef PB_REDUCE_H
 #define PB_REDUCE_H
-#include "pb_block.h"
-#include "pb_width.h"
+#include "pb_count.h"
 
 typedef pb_f32 pb_vec_f32 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(4), may_alias));
 typedef pb_f64 pb_vec_f64 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(8), may_alias));
@@ -226,15 +226,18 @@ typedef void (*pb_more_fn)(int64_t *index, char *value, const char *x, int64_t s
 #define PB_OF_EXTREMA(kind, name, bools)                                                                                \
     [PB_R_##name] = {[PB_N_bool] = kind##_##bools##_bool, [PB_N_i32] = kind##_##name##_i32,                             \
                      [PB_N_i64] = kind##_##name##_i64, [PB_N_f32] = kind##_##name##_f32, [PB_N_f64] = kind##_##name##_f64}
+#define PB_OF_SUMS(kind) /* counts of booleans are i64 */                                                               \
+    [PB_R_sum] = {[PB_N_bool] = kind##_sum_bool, [PB_N_i32] = kind##_sum_i32, [PB_N_i64] = kind##_sum_i64,              \
+                  [PB_N_f32] = kind##_sum_f32, [PB_N_f64] = kind##_sum_f64}
 #define PB_OF_BOOLS(kind, name) [PB_R_##name] = {[PB_N_bool] = kind##_##name##_bool}
 
 static const pb_rows_fn pb_rows[PB_REDUCTIONS][PB_NATIVE_TYPES] = {
-    PB_OF_NUMBERS(pb_rows, sum), PB_OF_NUMBERS(pb_rows, prod), PB_OF_EXTREMA(pb_rows, max, any),
+    PB_OF_SUMS(pb_rows), PB_OF_NUMBERS(pb_rows, prod), PB_OF_EXTREMA(pb_rows, max, any),
     PB_OF_EXTREMA(pb_rows, min, all), PB_OF_BOOLS(pb_rows, any), PB_OF_BOOLS(pb_rows, all),
     PB_OF_EXTREMA(pb_rows, argmax, argmax), PB_OF_EXTREMA(pb_rows, argmin, argmin),
 };
 static const pb_rows_fn pb_cols[PB_REDUCTIONS][PB_NATIVE_TYPES] = {
-    PB_OF_NUMBERS(pb_cols, sum), PB_OF_NUMBERS(pb_cols, prod), PB_OF_EXTREMA(pb_cols, max, any),
+    PB_OF_SUMS(pb_cols), PB_OF_NUMBERS(pb_cols, prod), PB_OF_EXTREMA(pb_cols, max, any),
     PB_OF_EXTREMA(pb_cols, min, all), PB_OF_BOOLS(pb_cols, any), PB_OF_BOOLS(pb_cols, all),
 };
 static const pb_fold_fn pb_folds[PB_REDUCTIONS][PB_NATIVE_TYPES] = {

@@ -45,9 +45,9 @@ typedef struct {
         pb_accmem_##T *p = (pb_accmem_##T *)(m->p + at);                                                                    \
         p[0] = a0, p[1] = a1, p[2] = a2, p[3] = a3, p[4] = a4, p[5] = a5, p[6] = a6, p[7] = a7;                         \
     PB_STRIP_NEXT(T)                                                                                                    \
-    static void pb_strip_run_##T(const pb_micro *m) {                                                                   \
+    static void pb_strip_run_##T(const pb_micro *m, int64_t at) {                                                       \
         pb_acc_##T z = {0};                                                                                             \
-        ((pb_strip_##T)m->fn)(m, 0, z, z, z, z, z, z, z, z);                                                            \
+        ((pb_strip_##T)m->fn)(m, at, z, z, z, z, z, z, z, z);                                                           \
     }
 #define PB_STRIP_BEGIN(name, T)                                                                                         \
     static void pb_strip_##name##_##T(const pb_micro *m, int64_t at, pb_acc_##T a0, pb_acc_##T a1, pb_acc_##T a2,       \

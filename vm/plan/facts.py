@@ -92,6 +92,19 @@ class Facts:
                 if atom is not None and atom.op == "sym" and atom not in value.atoms:
                     self._learn_equal(atom, value)
                     return
+            self._learn_difference(sub(a, b))
+
+    def _learn_difference(self, zero: Expr) -> None:
+        """Of two symbols that differ by a number, as where x[2:] and y[2:] are equally long, one is left."""
+        if len(zero.terms) != 2:
+            return
+        (left, p), (right, q) = zero.terms
+        if len(left) == len(right) == 1 and p == -q and abs(p) == 1 and left[0].op == right[0].op == "sym":
+            shift = zero.const * p  # left + shift == right
+            if shift > 0 or (shift == 0 and left[0].order < right[0].order):
+                self._learn_equal(right[0], atom_expr(left[0]) + shift)
+            else:
+                self._learn_equal(left[0], atom_expr(right[0]) - shift)
 
     def _learn_equal(self, atom: Atom, value: Expr) -> None:
         """From now on a normal expression holds `value` where it held the symbol."""

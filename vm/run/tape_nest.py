@@ -13,7 +13,7 @@ from ...templates.tapecode import IN_KINDS, MEMORY_CODE, NATIVE_BYTES, NATIVE_CO
 from ..plan.code import In, NestCode, NodeOp, Out
 
 _ARG = ("argmax", "argmin")
-_KEEP_ORDER, _STREAM, _GATHER = 1, 2, 4  # PB_NEST_*
+_KEEP_ORDER, _STREAM, _GATHER, _STRIPS = 1, 2, 4, 8  # PB_NEST_*
 _L1_BYTES = 32768
 _LARGEST_BLOCK, _SMALLEST_BLOCK, _INDEXED_BLOCK = 2048, 128, 1024
 _STRIP_BLOCK = 8192  # where scratch is hardly used: each tile costs some jumps that nobody foresaw
@@ -113,11 +113,37 @@ class _Nest:
         for k, item in enumerate(nest.inputs):
             if item.dtype != self.dtypes[k]:
                 self.slot_of[k] = self._converted(k, item.dtype)
-        for op in nest.ops:
-            self.slot_of.append(self._add(op))
+        self.sums = self._direct_sums()
+        for k, op in enumerate(nest.ops):
+            self.slot_of.append(-1 if k in self.sums else self._add(op))
         several = len(nest.outs) > 1
         outs = sorted(nest.outs, key=_is_store) if several else nest.outs  # reductions first: see _own
         self.outs = [self._out(o, several) for o in outs]
+
+    def _direct_sums(self) -> dict[int, tuple[int, int]]:
+        """Operations that a sum does by itself -> (slot, mask) of the nest: casts of booleans, which it counts, and zeros
+        instead of what is not under a mask, which it passes over."""
+        found: dict[int, tuple[int, int]] = {}
+        nest, n_in = self.nest, self.n_in
+        used: list[int] = []
+        for out in nest.outs:
+            if out.reduce == "sum" and out.slot >= n_in:
+                op = nest.ops[out.slot - n_in]
+                if op.op == "cast" and op.operand_dtype == "bool" and out.memory == op.dtype and op.dtype in ("i64", "f64"):
+                    found[out.slot - n_in] = (op.args[0], -1)
+                    continue
+                if op.op == "select" and NATIVE_OF[out.memory] == op.dtype and op.args[2] < n_in:
+                    other = nest.inputs[op.args[2]]
+                    if other.kind == "scalar" and other.reg in self.zeros:
+                        found[out.slot - n_in] = (op.args[1], op.args[0])
+                        continue
+            used += _used_by(out)
+        if found:
+            for op in nest.ops:
+                used += (*op.args, *[i[0] for i in op.indexes])
+            for slot in used:
+                found.pop(slot - n_in, None)
+        return found
 
     def _push(self, op: _Op) -> int:
         self.ops.append(op)
@@ -169,6 +195,10 @@ class _Nest:
 
     def _out(self, out: Out, several: bool) -> Out:
         native = NATIVE_OF[out.memory]
+        if out.slot - self.n_in in self.sums:
+            slot, mask = self.sums[out.slot - self.n_in]
+            return Out(self.slot_of[slot], out.reduce, out.memory, out.ref, out.reduced,
+                       self.slot_of[mask] if mask >= 0 else -1)
         slot = self.slot_of[out.slot]
         if out.reduce in ("any", "all"):
             slot = self._converted(slot, "bool")
@@ -234,17 +264,12 @@ class _Nest:
 
         A sum over no axes begins with its one element: that is written, zero or not.
         """
-        if out.mask >= 0 or out.reduce != "sum" or not out.reduced or out.slot < self.n_in:
-            return -1 if out.indexes else out.mask
-        op = self.ops[out.slot - self.n_in]
-        if op.gather is not None:
-            return -1
-        if op.stencil == cast_index("bool", "i64"):
-            return op.args[0]
-        if op.stencil == STENCIL_INDEX["select", op.dtype] and op.args[2] < self.n_in:
-            other = self.nest.inputs[op.args[2]]
-            return op.args[0] if other.kind == "scalar" and other.reg in self.zeros else -1
-        return -1
+        if out.reduce == "sum":
+            if not out.reduced:
+                return -1
+            if self.dtypes[out.slot] == "bool":
+                return out.slot
+        return -1 if out.indexes else out.mask
 
     # --- words --------------------------------------------------------------------------------------------------------
 
@@ -279,7 +304,7 @@ class _Nest:
                 if out.reduce in _ARG:
                     arg_axis = reduced.bit_length() - 1
             is_scatter = is_scatter or bool(out.indexes)
-            is_indexed = is_indexed or out.mask >= 0
+            is_indexed = is_indexed or (out.mask >= 0 and out.reduce != "sum")
             is_plain = is_plain and NATIVE_OF[out.memory] == out.memory
         is_indexed = is_indexed or is_scatter
         n_views = n_iotas = 0
@@ -300,6 +325,8 @@ class _Nest:
         block = _INDEXED_BLOCK if is_indexed or gathers or n_iotas else _LARGEST_BLOCK
         if is_plain and not (has_reduction or is_indexed or gathers) and STRIP_INDEXES.issuperset([op.stencil for op in ops]):
             block, n_buffers = _STRIP_BLOCK, n_scratch
+            if len({op.dtype for op in ops}) == 1:
+                flags |= _STRIPS
         while block > _SMALLEST_BLOCK and block * item * n_buffers > _L1_BYTES:
             block //= 2
 
