@@ -469,7 +469,7 @@ class _KernelPrinter:
             self.line(f"const int64_t batch[] = {{{extents}}}, a_bs[] = {batch_strides(instr.a)}, "
                       f"b_bs[] = {batch_strides(instr.b)}, c_bs[] = {batch_strides(instr.out)};")
             self.line("p.batch = batch, p.a_bs = a_bs, p.b_bs = b_bs, p.c_bs = c_bs;")
-        self.line(f"p.dtype = {0 if instr.dtype == 'f32' else 1}, p.nbatch = {nbatch}, "
+        self.line(f"p.dtype = {instr.product_dtype}, p.nbatch = {nbatch}, "
                   f"p.act = {1 if instr.act == 'relu' else 0};")
         if instr.pack >= 0:  # without a pack (weights that may change) the operand is read as it is
             self.line(f"p.pack = frame->packs[{instr.pack}], p.has_pack = p.pack != 0;")

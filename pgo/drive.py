@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..vm.plan.code import Code, Reg, ResultSpec
+from ..vm.plan.code import PRODUCT_DTYPES, Code, Reg, ResultSpec
 from ..vm.plan.code_json import call_spec
 from ..vm.plan.signature import NUMPY_DTYPES
 from ..vm.run._dispatch import CallSite, PlanMismatch
@@ -122,7 +122,7 @@ class Driver:
     def _packs(self) -> tuple[Any, list[np.ndarray]]:
         keep = []
         for pack in self.code.packs:
-            dtype = 0 if pack.dtype == "f32" else 1
+            dtype = PRODUCT_DTYPES[pack.dtype]
             memory = np.zeros(self.table.pack_bytes(dtype, pack.k, pack.n) + 64, np.uint8)
             start = -memory.ctypes.data % 64
             self.table.pack(dtype, pack.k, pack.n, self.leaves[pack.row].ctypes.data + pack.offset, pack.row_stride,

@@ -120,7 +120,8 @@ class _Regimes:
             return None
         try:
             made = plan_recorded(self.function.program, self.signature.signature, full,
-                                 self.function.options.get("disable_fusions", ()))  # type: ignore[arg-type]
+                                 self.function.options.get("disable_fusions", ()),  # type: ignore[arg-type]
+                                 self.function.options.get("precision", "float32"))  # type: ignore[arg-type]
         except PlanRefused as error:
             self.function.refused[self.number] = error.reason
             return None

@@ -55,6 +55,16 @@ class BuiltFunction:
     plans: list[BuiltPlan] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def options(self) -> dict[str, object]:
+        """Options that change code: the decorator's, as they were recorded, and those of the YAML, which win."""
+        return {**self.recordings.options, **self.buckets.options}
+
+    @property
+    def precision(self) -> str:
+        """Of float32 products."""
+        return str(self.options.get("precision", "float32"))
+
 
 def plan_kernels(config: BucketsFile, function: FunctionBuckets) -> BuiltFunction:
     """The kernels of a function's buckets. Raises PlanError for a bucket that no plan serves, ConfigError for files."""
@@ -91,7 +101,7 @@ def _plans_of_bucket(built: BuiltFunction, bucket: Bucket,
                      recorded: RecordedSignature) -> list[tuple[Plan, list[Extents]]]:
     """(plan, the corners it serves) until every corner that can be planned has one."""
     function, program = built.buckets, built.program
-    fusions = {**built.recordings.options, **function.options}.get("disable_fusions", ())
+    fusions = built.options.get("disable_fusions", ())
     found: list[tuple[Plan, list[Extents]]] = []
     refused: list[tuple[Extents, PlanRefused]] = []
     for extents in corners_of(function, bucket, recorded):
@@ -106,7 +116,7 @@ def _plans_of_bucket(built: BuiltFunction, bucket: Bucket,
                             f"not cover it; the last one relies on '{fact.text if fact else '?'}'\n"
                             f"  fix       split the bucket there, or narrow it")
         try:
-            plan = plan_recorded(program, recorded.signature, sample, fusions)  # type: ignore[arg-type]
+            plan = plan_recorded(program, recorded.signature, sample, fusions, built.precision)  # type: ignore[arg-type]
         except PlanRefused as error:
             refused.append((extents, error))
             continue

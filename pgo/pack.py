@@ -20,15 +20,16 @@ import numpy as np
 
 from ..templates.levels import Level, built_levels, host_level, load_stencils, runnable_levels
 from ..vm.errors import ConfigError
+from ..vm.plan.code import PRODUCT_DTYPES
 from ..vm.plan.signature import DTYPE_NAMES
 from ..vm.run import _dispatch, bundle, packs
 from ..vm.run.freeze import arrays_of, freeze
+from ..vm.run.precision import rounded
 from .build import _replace as replace_folder
 
 _PAGE = 4096  # of large items, so that their pages can be let go; and behind the last one
 _LINE = 64
 _MOST_MATRICES = 4096  # of one array with more than two axes
-_CODES = {"f32": 0, "f64": 1}
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def _operands_of_bundles(folders: Iterable[str | os.PathLike[str]], value: Any) 
             for row, dtype, *numbers in plan["code"]["packs"]:
                 shape = tuple(plan["rows"][row]["shape"])
                 operands = wanted.setdefault((plan["rows"][row]["dtype"], shape), [])
-                operand = Operand(_CODES[dtype], *numbers)
+                operand = Operand(PRODUCT_DTYPES[dtype], *numbers)
                 if operand not in operands:
                     operands.append(operand)
     return wanted
@@ -148,16 +149,16 @@ def _operands_of(array: np.ndarray, wanted: _Wanted | None, transposed: bool) ->
     name = DTYPE_NAMES.get(array.dtype, "")
     if wanted is not None:
         return wanted.get((name, array.shape), []) if array.flags.c_contiguous else []
-    if name not in _CODES or array.ndim < 2:
+    if name not in ("f32", "f64") or array.ndim < 2:
         return []
     found = []
     count = int(np.prod(array.shape[:-2]))
     for index in product(*map(range, array.shape[:-2])) if count <= _MOST_MATRICES else ():
         at = sum(i * stride for i, stride in zip(index, array.strides, strict=False))
         (k, n), (rows, columns) = array.shape[-2:], array.strides[-2:]
-        found.append(Operand(_CODES[name], k, n, at, rows, columns))
+        found.append(Operand(PRODUCT_DTYPES[name], k, n, at, rows, columns))
         if transposed:
-            found.append(Operand(_CODES[name], n, k, at, columns, rows))
+            found.append(Operand(PRODUCT_DTYPES[name], n, k, at, columns, rows))
     return found
 
 
@@ -282,8 +283,12 @@ def pack_operand(level: Level, buffer: Any, dtype: int, k: int, n: int, offset: 
     """The bytes of one packed operand: by the level's own library, or, where that cannot run here, by `pack_by_registers`."""
     if level in runnable_levels():
         return _dispatch.pack_operand(load_stencils(level.name).table, dtype, k, n, buffer, offset, row_stride, col_stride)[1]
-    matrix = np.ndarray((k, n), np.float32 if dtype == 0 else np.float64, buffer, offset, (row_stride, col_stride))
-    return pack_by_registers(level.register_bits, matrix).reshape(-1).view(np.uint8).data
+    matrix = np.ndarray((k, n), np.float64 if dtype == PRODUCT_DTYPES["f64"] else np.float32, buffer, offset,
+                        (row_stride, col_stride))
+    precision = _PRECISION_OF.get(dtype)
+    packed = pack_by_registers(level.register_bits, matrix) if precision is None else \
+        pack_halves_by_registers(level.register_bits, matrix, precision)
+    return packed.reshape(-1).view(np.uint8).data
 
 
 def pack_by_registers(bits: int, matrix: np.ndarray) -> np.ndarray:
@@ -303,3 +308,20 @@ def pack_by_registers(bits: int, matrix: np.ndarray) -> np.ndarray:
         part = matrix[:, number * width:(number + 1) * width]
         panels[number, :, :part.shape[1]] = part
     return panels
+
+
+_PRECISION_OF = {PRODUCT_DTYPES["bf16"]: "bfloat16", PRODUCT_DTYPES["f16"]: "float16"}
+
+
+def pack_halves_by_registers(bits: int, matrix: np.ndarray, precision: str) -> np.ndarray:
+    """A float32 matrix (k, n) in panels of 16-bit elements, whatever n (see `templates/include/pb_tiles.h`): float16 in
+    order; bfloat16 with columns j and j + lanes beside each other."""
+    k, n = matrix.shape
+    lanes = bits // 32
+    whole = np.zeros((k, -(-n // (2 * lanes)) * 2 * lanes), np.float32)
+    whole[:, :n] = rounded(matrix, precision)
+    panels = whole.reshape(k, -1, 2, lanes).transpose(1, 0, 2, 3)
+    if precision == "float16":
+        return np.ascontiguousarray(panels, np.float16)
+    halves = (np.ascontiguousarray(panels).view(np.uint32) >> 16).astype(np.uint16)
+    return np.ascontiguousarray(halves.swapaxes(2, 3))

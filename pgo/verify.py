@@ -32,6 +32,8 @@ _MOST_ELEMENTS = 1 << 20  # of all arguments together; larger corners shrink
 # |got - want| <= absolute * (largest finite |want|, at least 1) + relative * |want|
 _MOVES, _STEADY = 4, 32.0  # reference runs with moved arguments; times their difference is allowed
 _INEXACT = frozenset(("contract", "ufunc", "reduce", "scan", "linalg", "fft", "ops"))  # groups of kernels
+# what a product's operand moves by when its last float32 bit decides how it is rounded, a few times over
+_ROUNDING = {"float32": 0.0, "bfloat16": 2.0**-6, "float16": 2.0**-9}
 _TOLERANCE = {"float16": (2e-2, 2e-2), "float32": (2e-4, 1e-3), "float64": (1e-10, 1e-9)}
 
 
@@ -46,11 +48,12 @@ class Job:
     code: Code
     bounds: Mapping[str, tuple[int, int]]
     corners: Sequence[Extents]
+    precision: str = "float32"
 
 
 def verify_bundle(bundle: Path, functions: Iterable[BuiltFunction], files: Mapping[str, str], folder: Path) -> None:
     """Nothing when every kernel agrees with the interpreter. Raises InternalError that names those that do not."""
-    jobs = [Job(k.kernel.name, f.buckets.qualname, f.msbc, p.signature, p.code, k.kernel.bounds, k.corners)
+    jobs = [Job(k.kernel.name, f.buckets.qualname, f.msbc, p.signature, p.code, k.kernel.bounds, k.corners, f.precision)
             for f in functions for p in f.plans for k in p.kernels]
     level = next((level.target for level in levels.runnable_levels() if level.target in files), None)
     if level is None or not jobs:
@@ -89,7 +92,7 @@ def _compare(job: Job, program: Program, driver: Any, extents: Extents, seed: in
     want: Any = None
     try:
         with np.errstate(all="ignore"):
-            want = run_program(program, theirs.args, theirs.read_capture)
+            want = run_program(program, theirs.args, theirs.read_capture, precision=job.precision)
     except Exception as caught:
         error = caught
     try:
@@ -134,7 +137,8 @@ def _moved(job: Job, program: Program, extents: Extents, seed: int, move: int) -
             value[...] = _nudged(value, rng)
     try:
         with np.errstate(all="ignore"):
-            return run_program(program, samples.args, samples.read_capture, hook=move_result), samples.values
+            return run_program(program, samples.args, samples.read_capture, hook=move_result,
+                               precision=job.precision), samples.values
     except Exception:
         return None
 
@@ -156,10 +160,11 @@ def _nudged(value: Any, rng: np.random.Generator) -> Any:
 def _difference(job: Job, got: tuple[Any, list[Any]], want: tuple[Any, list[Any]],
                 moved: Sequence[tuple[Any, list[Any]]]) -> str:
     """What differs in the result or in the arguments afterwards, or ''."""
-    fault = difference(got[0], want[0], "result", [m[0] for m in moved])
+    coarse = _ROUNDING[job.precision]
+    fault = difference(got[0], want[0], "result", [m[0] for m in moved], coarse)
     for i, row in enumerate(job.signature.rows):
         if not fault and row.kind == "array":
-            fault = difference(got[1][i], want[1][i], row.path, [m[1][i] for m in moved])
+            fault = difference(got[1][i], want[1][i], row.path, [m[1][i] for m in moved], coarse)
     return fault
 
 
@@ -180,29 +185,31 @@ def _shrink(job: Job, extents: Extents) -> Extents:
     return extents
 
 
-def difference(got: Any, want: Any, where: str, moved: Sequence[Any] = ()) -> str:
-    """What differs between two results, or ''. moved: results that show how far `want` itself is steady."""
+def difference(got: Any, want: Any, where: str, moved: Sequence[Any] = (), coarse: float = 0.0) -> str:
+    """What differs between two results, or ''. moved: results that show how far `want` itself is steady. coarse: a
+    tolerance, absolute and relative, that is allowed whatever the dtype."""
     if isinstance(want, (tuple, list)):
         if type(got) is not type(want) or len(got) != len(want):
             return f"{where}: {_kind(got)} instead of {_kind(want)}"
-        return next(filter(None, (difference(g, w, f"{where}[{i}]", [m[i] for m in moved]) for i, (g, w) in
+        return next(filter(None, (difference(g, w, f"{where}[{i}]", [m[i] for m in moved], coarse) for i, (g, w) in
                                   enumerate(zip(got, want, strict=True)))), "")
     if isinstance(want, dict):
         if not isinstance(got, dict) or list(got) != list(want):
             return f"{where}: {_kind(got)} instead of {_kind(want)}"
-        return next(filter(None, (difference(got[k], want[k], f"{where}[{k!r}]", [m[k] for m in moved]) for k in want)), "")
+        return next(filter(None, (difference(got[k], want[k], f"{where}[{k!r}]", [m[k] for m in moved], coarse)
+                                  for k in want)), "")
     a, b = np.asarray(got), np.asarray(want)
     if a.dtype != b.dtype or a.shape != b.shape:
         return f"{where}: {a.dtype} {a.shape} instead of {b.dtype} {b.shape}"
     others = [m for m in map(np.asarray, moved) if m.shape == b.shape]
     if b.dtype.kind == "c":
-        return difference(_parts(a), _parts(b), where, [_parts(m) for m in others])
+        return difference(_parts(a), _parts(b), where, [_parts(m) for m in others], coarse)
     if b.dtype.kind != "f":
         wrong = a != b
         for m in others:
             wrong &= m == b
         return f"{where}: {int(np.count_nonzero(wrong))} of {a.size} values differ" if wrong.any() else ""
-    absolute, relative = _TOLERANCE[b.dtype.name]
+    absolute, relative = (max(coarse, bound) for bound in _TOLERANCE[b.dtype.name])
     x, y = a.astype(np.float64), b.astype(np.float64)
     with np.errstate(all="ignore"):
         finite = np.abs(y[np.isfinite(y)])

@@ -17,8 +17,9 @@ import pytest
 
 import prebake
 from prebake.pgo.cli import main
-from prebake.pgo.pack import NARROW, layout_of, pack, pack_by_registers, pack_operand
+from prebake.pgo.pack import NARROW, layout_of, pack, pack_by_registers, pack_halves_by_registers, pack_operand
 from prebake.templates.levels import LEVELS, built_levels, host_level, runnable_levels
+from prebake.vm.plan.code import PRODUCT_DTYPES
 from prebake.vm.run import _dispatch, bundle, cache, packs
 from prebake.vm.run.bundle import usable_levels
 
@@ -112,9 +113,20 @@ def test_the_layout_is_written_down_once_more_and_equal(level, dtype):
             np.testing.assert_array_equal(np.frombuffer(found, np.uint8), want.reshape(-1).view(np.uint8))
 
 
+@pytest.mark.parametrize("level", [level.name for level in runnable_levels()])
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_halves_are_written_down_once_more_and_equal(level, dtype):
+    precision = {"bf16": "bfloat16", "f16": "float16"}[dtype]
+    for k, n in [(1, 1), (7, 4), (8, 5), (3, 16), (33, 31), (20, 64), (5, 65)]:
+        matrix = np.random.default_rng(0).standard_normal((k, n)).astype(np.float32)
+        found = pack_operand(LEVELS[level], matrix.reshape(-1).view(np.uint8), PRODUCT_DTYPES[dtype], k, n, 0, *matrix.strides)
+        want = pack_halves_by_registers(LEVELS[level].register_bits, matrix, precision)
+        np.testing.assert_array_equal(np.frombuffer(found, np.uint8), want.reshape(-1).view(np.uint8))
+
+
 def test_operands_outside_their_array_are_refused():
     memory = np.zeros(40, np.uint8)
-    for numbers in [(0, 3, 4, 0, 16, 4), (0, 2, 4, -4, 16, 4), (1, 2, 4, 0, 16, 8), (2, 1, 1, 0, 4, 4), (0, 0, 1, 0, 4, 4)]:
+    for numbers in [(0, 3, 4, 0, 16, 4), (0, 2, 4, -4, 16, 4), (1, 2, 4, 0, 16, 8), (4, 1, 1, 0, 4, 4), (0, 0, 1, 0, 4, 4)]:
         with pytest.raises(ValueError, match="operand"):
             pack_operand(host_level(), memory, *numbers)
 

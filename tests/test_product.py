@@ -18,6 +18,8 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 import pytest
 
+from prebake.vm.run.precision import rounded
+
 INCLUDE = Path(__file__).resolve().parents[1] / "templates" / "include"
 LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4") if platform.machine() == "x86_64" else ("native",)
 SOURCE = """
@@ -70,9 +72,9 @@ class Library:
         self.c.pack.argtypes = [ctypes.c_int32, I64, I64, ctypes.c_void_p, I64, I64, ctypes.c_void_p]
         self.c.layout.restype = ctypes.c_char_p
 
-    def pack(self, b: np.ndarray) -> np.ndarray:
+    def pack(self, b: np.ndarray, dtype: int | None = None) -> np.ndarray:
         """Return b (k, n) packed; the bytes behind the pack are checked to stay untouched."""
-        dtype = int(b.dtype == np.float64)
+        dtype = int(b.dtype == np.float64) if dtype is None else dtype
         size = self.c.pack_bytes(dtype, *b.shape)
         packed = np.full(size + 64, 0xA5, np.uint8)
         self.c.pack(dtype, *b.shape, b.ctypes.data, *b.strides, packed.ctypes.data)
@@ -80,8 +82,8 @@ class Library:
         return packed
 
     def product(self, a: np.ndarray, b: np.ndarray, c: np.ndarray, bias: np.ndarray | None = None, relu: bool = False,
-                packed: bool = False, residual: np.ndarray | None = None) -> None:
-        """c[...] = act(a @ b + bias + residual) for arrays that have their matrix axes."""
+                packed: bool = False, residual: np.ndarray | None = None, dtype: int | None = None) -> None:
+        """c[...] = act(a @ b + bias + residual) for arrays that have their matrix axes. dtype: 2, 3 round a and b."""
         batch = c.shape[:-2]
         rank = len(batch)
 
@@ -90,9 +92,9 @@ class Library:
 
         a_bs = numbers(np.broadcast_to(a, batch + a.shape[-2:]).strides[:-2])
         b_bs = numbers(np.broadcast_to(b, batch + b.shape[-2:]).strides[:-2])
-        pack = self.pack(b) if packed else None
+        pack = self.pack(b, dtype) if packed else None
         args = Args(
-            dtype=int(c.dtype == np.float64), nbatch=rank, act=int(relu), has_pack=int(packed),
+            dtype=int(c.dtype == np.float64) if dtype is None else dtype, nbatch=rank, act=int(relu), has_pack=int(packed),
             m=c.shape[-2], n=c.shape[-1], k=a.shape[-1], batch=numbers(batch),
             a=a.ctypes.data, a_rs=a.strides[-2], a_cs=a.strides[-1], a_bs=a_bs,
             b=None if packed else b.ctypes.data, b_rs=b.strides[-2], b_cs=b.strides[-1],
@@ -349,3 +351,77 @@ def test_nothing_is_read_behind_the_operands(library: Library) -> None:
 def test_layout_names_the_panels(library: Library) -> None:
     """The layout string is what decides whether a pack may be read elsewhere."""
     assert library.c.layout().decode() in {"f32p8-f64p4-narrow4", "f32p16-f64p8-narrow4", "f32p32-f64p16-narrow4"}
+
+
+# --- operands of 16 bits --------------------------------------------------------------------------------------------------
+
+ROUNDINGS = {2: "bfloat16", 3: "float16"}
+
+
+def check_rounded(library: Library, dtype: int, a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None,
+                  relu: bool = False, residual: np.ndarray | None = None) -> None:
+    """Packed and not: the same bits, and those of rounded operands within the bound of float32 sums."""
+    x, y = rounded(a, ROUNDINGS[dtype]).astype(np.float64), rounded(b, ROUNDINGS[dtype]).astype(np.float64)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    expected, bound = x @ y, (np.abs(x) @ np.abs(y)) * (a.shape[-1] + 2)
+    for more in (bias, residual):
+        if more is not None:
+            expected, bound = expected + more, bound + 4 * np.abs(more)
+    if relu:
+        expected = np.maximum(expected, 0)
+    results = []
+    for packed in (False, True) if b.ndim == 2 else (False,):
+        for order in "CF":
+            c = np.full((*batch, a.shape[-2], b.shape[-1]), 7, np.float32, order=order)
+            library.product(a, b, c, bias, relu, packed, residual, dtype)
+            error = np.abs(c - expected)
+            assert (error <= bound * np.finfo(np.float32).eps).all(), (dtype, a.shape, b.shape, packed, order)
+            results.append(c)
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+
+
+@pytest.mark.parametrize("dtype", ROUNDINGS)
+def test_rounded_every_remainder(library: Library, dtype: int) -> None:
+    """Row counts to past two tiles, column remainders, k of 0 and more, bias, activation, residual."""
+    rng = np.random.default_rng(11)
+    for m, n in itertools.product((0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 25), (1, 3, 4, 5, 8, 9, 15, 16, 17, 33, 64, 65, 130)):
+        k = int(rng.choice([0, 1, 2, 7, 16, 33]))
+        bias = rng.standard_normal(n).astype(np.float32)
+        check_rounded(library, dtype, laid_out(rng, (m, k), np.float32, "c"), laid_out(rng, (k, n), np.float32, "c"), bias,
+                      bool(n % 2), laid_out(rng, (m, n), np.float32, "rows") if m % 2 else None)
+
+
+@pytest.mark.parametrize("dtype", ROUNDINGS)
+def test_rounded_layouts(library: Library, dtype: int) -> None:
+    """Every pair of operand layouts, several blocks of k and of rows, batches."""
+    rng = np.random.default_rng(12)
+    layouts = ("c", "f", "rows", "columns", "reversed", "broadcast")
+    for left, right in itertools.product(layouts, layouts):
+        for m, n, k in ((1, 40, 9), (4, 33, 64), (29, 70, 31), (40, 1, 50), (1, 1, 5)):
+            check_rounded(library, dtype, laid_out(rng, (m, k), np.float32, left), laid_out(rng, (k, n), np.float32, right))
+    for m, n, k in ((1, 40, 5000), (30, 37, 2500), (700, 20, 900)):
+        check_rounded(library, dtype, laid_out(rng, (m, k), np.float32, "c"), laid_out(rng, (k, n), np.float32, "c"))
+    for lead, rear in (((3,), (3,)), ((2, 3), ()), ((), (3,)), ((2, 1), (1, 3))):
+        check_rounded(library, dtype, laid_out(rng, (*lead, 5, 7), np.float32, "c"),
+                      laid_out(rng, (*rear, 7, 20), np.float32, "f"))
+
+
+@pytest.mark.parametrize("dtype", ROUNDINGS)
+def test_rounding_of_every_pattern(library: Library, dtype: int) -> None:
+    """A product with one is the rounded operand itself: ties, subnormals, overflow, infinities, NaN; packed and not."""
+    bits = np.random.default_rng(13).integers(0, 1 << 32, 4096, np.uint32)
+    ties = np.arange(0x33000000, 0x47900000, 0x1000, np.uint32)  # halfway between float16 values, and past both its ends
+    odd = np.array([0, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000, 0x7F800001, 0x47800000, 0x477FF000,
+                    0x477FEFFF, 0x33000000, 0x33000001, 0x3F808000, 0x3F818000, 0x3F807FFF], np.uint32)
+    x = np.concatenate([bits, ties, odd, odd | np.uint32(0x80000000)]).view(np.float32)
+    with np.errstate(all="ignore"):
+        want = rounded(x, ROUNDINGS[dtype])
+    one = np.ones((1, 1), np.float32)
+    for packed in (False, True):
+        c = np.zeros((1, len(x)), np.float32)
+        library.product(one, x[None], c, packed=packed, dtype=dtype)
+        np.testing.assert_array_equal(c[0], want)
+    c = np.zeros((len(x), 1), np.float32)
+    library.product(x[:, None], one, c, packed=True, dtype=dtype)
+    np.testing.assert_array_equal(c[:, 0], want)

@@ -17,6 +17,8 @@ FUSIONS: tuple[str, ...] = (
     "row_softmax", "row_norm", "attention", "gather_sum", "conv_bn", "conv_act", "conv_pool", "layout",
 )
 
+ROUNDINGS: dict[str, str] = {"float32": "", "bfloat16": "bf16", "float16": "f16"}  # precision -> what plans call it
+
 
 class Option:
     """One option: name, kind ('bool' 'int' 'choice' 'names'), default, bounds or choices, whether it changes code.
@@ -85,8 +87,8 @@ _TABLE: tuple[Option, ...] = (
            in_key=False, choices=ENGINES),
     Option("strict", "bool", False, "a bundle that does not fit raises instead of warning", in_key=False),
     Option("disable_fusions", "names", (), "fusions that are switched off", in_key=True, choices=FUSIONS),
-    Option("precision", "choice", "float32", "arithmetic of float32 products; only float32 is built so far",
-           in_key=True, choices=("float32",)),
+    Option("precision", "choice", "float32", "of float32 products' operands, which are rounded to it; sums stay float32",
+           in_key=True, choices=tuple(ROUNDINGS)),
     Option("jit_timeout_ms", "int", 5000, "a specialisation that takes longer is given up: that shape is interpreted",
            in_key=False, lowest=1),
     Option("threads", "int", 1, "threads inside a kernel; kernels of this version use one", in_key=False, lowest=1),

@@ -46,7 +46,8 @@ enum {
     PB_TRAP_RAISED = 8          /* a call-out raised: the dispatcher holds the exception */
 };
 
-/* Packing of a constant operand (k, n) into the panels of this library's own CPU level. dtype: 0 f32, 1 f64. The layout
+/* Packing of a constant operand (k, n) into the panels of this library's own CPU level. dtype: 0 f32, 1 f64, 2 and 3 f32
+ * that is rounded to bfloat16 and float16. The layout
  * belongs to the library: a pack may only be read by code of the library whose `pack` wrote it, or one with equal `layout`. */
 typedef int64_t (*pb_pack_bytes_fn)(int32_t dtype, int64_t k, int64_t n);
 typedef void (*pb_pack_fn)(int32_t dtype, int64_t k, int64_t n, const char *src, int64_t row_stride_bytes,

@@ -11,6 +11,17 @@ PBP_INLINE PBP_REAL PBP_NAME(finish)(PBP_REAL x, const pb_gemm *g, int64_t i, in
     return g->relu && x < 0 ? 0 : x;
 }
 
+/* Copy contiguous elements of an operand, rounded to the product's precision; dst may be src. */
+PBP_INLINE void PBP_NAME(copy)(const pb_gemm *g, char *dst, const char *src, int64_t n) {
+#if PBP_IS_F32
+    if (g->rounding) {
+        pb_round_values(g->rounding, dst, src, n);
+        return;
+    }
+#endif
+    if (dst != src) memcpy(dst, src, (size_t)(n * PBP_SIZE));
+}
+
 /* Any strides, element by element: tiny products and k = 0. */
 PBP_NOINLINE void PBP_NAME(gemm_scalar)(const pb_gemm *g) {
     for (int64_t i = 0; i < g->m; i++)
@@ -75,20 +86,20 @@ PBP_INLINE int PBP_NAME(wants_stream)(const pb_gemm *g) {
 
 /* How the tiles of one product read their operands. */
 typedef struct {
-    int in_place, on_the_fly, copy_a;
+    int in_place, on_the_fly, copy_a, fetch_a; /* fetch_a: tiles prefetch the copy of a instead of b */
     int64_t block_k, block_m;
 } PBP_NAME(ways);
 
 PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
     const int64_t m = g->m, n = g->n, k = g->k;
-    PBP_NAME(ways) w = {0, 0, 0, k, m};
+    PBP_NAME(ways) w = {0, 0, 0, 0, k, m};
     int64_t deepest = k;
     const int is_large = k * n * PBP_SIZE > PBP_STREAM_BYTES;
     /* Rows whole pages apart share few cache sets: the second tile would find nothing of what the first one read. */
     const int is_scattered = is_large && m > PBP_TILE_ROWS && (g->b_rs & 4095) == 0;
     if (g->b_packed) {
         if (k > PBP_LONG_K) deepest = PBP_LONG_K;
-    } else if (g->b_cs == PBP_SIZE && n >= PBP_LANES && !is_scattered &&
+    } else if (!g->rounding && g->b_cs == PBP_SIZE && n >= PBP_LANES && !is_scattered &&
                (m <= 2 * PBP_TILE_ROWS || (g->b_rs >= 0 && k * g->b_rs <= PBP_PANEL_BYTES))) {
         w.in_place = 1;
         if (is_large) deepest = m <= PBP_PAIR_ROWS ? PBP_STREAM_K : PBP_ROWS_K;
@@ -101,6 +112,8 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
         w.copy_a = g->a_cs != PBP_SIZE || (!g->b_packed && m * pb_min_i64(k, deepest) * PBP_SIZE > PBP_SCRATCH_A);
         if (w.copy_a) deepest = pb_min_i64(deepest, PBP_PANEL_BYTES / PBP_PANEL_ROW);
     }
+    w.fetch_a = w.copy_a;
+    if (g->rounding) w.copy_a = 1;
     if (k > deepest) w.block_k = pb_ceil_div(k, pb_ceil_div(k, deepest));
     if (w.copy_a) w.block_m = PBP_SCRATCH_A / (w.block_k * PBP_SIZE + 64) / PBP_TILE_ROWS * PBP_TILE_ROWS;
     return w;
@@ -174,7 +187,15 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
 /* One block of k and of rows against all columns; k, a, a_rs, a_cs are in t. */
 PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, pb_tile *t, int64_t k0, int64_t m0,
                                      int64_t m, int64_t copied_row) {
-    static const pb_tile_fn four_panels[1] = {PBP_NAME(tile_1x8)}, three_panels[2] = {0, PBP_NAME(tile_2x6)};
+#if PBP_IS_F32
+    const pb_tile_set *sets[] = {&PBP_NAME(tile_set), &PBP_NAME(tile_set_bf16), &PBP_NAME(tile_set_f16)};
+    const int is_half = g->b_packed && g->rounding;
+    const pb_tile_set *set = sets[is_half ? g->rounding : PBP_EXACT];
+    const int64_t panel_row = is_half ? PBP_PANEL_ROW / 2 : PBP_PANEL_ROW;
+#else
+    const pb_tile_set *set = &PBP_NAME(tile_set);
+    const int64_t panel_row = PBP_PANEL_ROW;
+#endif
     const int64_t n = g->n, k = g->k, kc = t->k;
     const int last = k0 + kc == k, spread = g->b_packed && m > PBP_TILE_ROWS;
     const char *a = t->a;
@@ -183,20 +204,20 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
     t->residual_rs = g->residual_rs;
     for (int64_t j = 0, width; j < n; j += width) {
         int64_t j0 = j, cols = n - j;
-        const pb_tile_fn *tiles = PBP_NAME(tiles_2);
+        const pb_tile_fn *tiles = set->panel;
         int pack = w->on_the_fly;
         width = PBP_PANEL;
         if (!pack && m == 1 && cols >= 4 * PBP_PANEL) {
             width = 4 * PBP_PANEL;
-            tiles = four_panels;
+            tiles = set->four;
         } else if (!pack && m == 2 && PB_VECTOR_BYTES > 16 && cols >= 3 * PBP_PANEL) {
             width = 3 * PBP_PANEL;
-            tiles = three_panels;
+            tiles = set->three;
         } else if (!pack && m <= PBP_PAIR_ROWS && cols >= 2 * PBP_PANEL) {
             width = 2 * PBP_PANEL;
-            tiles = PBP_NAME(tiles_4);
+            tiles = set->pair;
         } else if (cols <= PBP_LANES) {
-            tiles = PBP_NAME(tiles_1);
+            tiles = set->vector;
             width = PBP_LANES;
         }
         if (w->in_place && cols < width) {
@@ -204,7 +225,7 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
             if (n >= width && w->block_k == k)
                 j0 = n - width;
             else if (n >= PBP_LANES && w->block_k == k)
-                width = PBP_LANES, tiles = PBP_NAME(tiles_1);
+                width = PBP_LANES, tiles = set->vector;
             else
                 pack = 1;
             if (!pack) cols = width;
@@ -213,26 +234,28 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
         t->ahead = t->b;
         t->ahead_step = t->ahead_jump = 0;
         t->turn = kc;
-        t->b_rs = PBP_PANEL_ROW;
+        t->b_rs = panel_row;
         if (g->b_packed) {
-            t->b = g->b + j * k * PBP_SIZE + k0 * PBP_PANEL_ROW;
-            t->b_ps = k * PBP_PANEL_ROW;
+            t->b = g->b + j / PBP_PANEL * k * panel_row + k0 * panel_row;
+            t->b_ps = k * panel_row;
             /* A single tile fetches its own panels and the start of the next; several tiles share the next one. */
-            t->ahead_step = PBP_PANEL_ROW;
+            t->ahead_step = panel_row;
             if (spread) {
                 t->ahead = t->b + t->b_ps;
             } else {
                 if (kc > PBP_AHEAD) t->turn = kc - PBP_AHEAD;
-                t->ahead = t->b + PBP_AHEAD * PBP_PANEL_ROW;
-                t->ahead_jump = t->b_ps * (width / PBP_PANEL) - kc * PBP_PANEL_ROW;
+                t->ahead = t->b + PBP_AHEAD * panel_row;
+                t->ahead_jump = t->b_ps * (width / PBP_PANEL) - kc * panel_row;
             }
         } else {
             const char *b = g->b + k0 * g->b_rs + j0 * g->b_cs;
             if (w->on_the_fly) {
                 const int64_t part = j % (PBP_GROUP * PBP_PANEL);
-                if (part == 0)
-                    PBP_NAME(pack_group)(kc, pb_min_i64(n - j, PBP_GROUP * PBP_PANEL), b, g->b_rs, g->b_cs,
-                                         pb_scratch.b);
+                if (part == 0) {
+                    const int64_t columns = pb_min_i64(n - j, PBP_GROUP * PBP_PANEL);
+                    PBP_NAME(pack_group)(kc, columns, b, g->b_rs, g->b_cs, pb_scratch.b);
+                    PBP_NAME(copy)(g, pb_scratch.b, pb_scratch.b, pb_ceil_div(columns, PBP_PANEL) * PBP_PANEL * kc);
+                }
                 t->b = pb_scratch.b + part * kc * PBP_SIZE;
             } else if (pack) {
                 PBP_NAME(pack_panel)(kc, cols, b, g->b_rs, g->b_cs, pb_scratch.b);
@@ -261,14 +284,14 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
         const char *residual = 0;
         if (last && g->residual) residual = g->residual + m0 * g->residual_rs + j0 * g->residual_cs;
         const int direct = cols == width && g->c_cs == PBP_SIZE && (!residual || g->residual_cs == PBP_SIZE);
-        PBP_NAME(gemm_rows)(tiles, t, m, w->copy_a, copied_row, a, spread, c, g->c_rs, g->c_cs, cols, direct, residual,
+        PBP_NAME(gemm_rows)(tiles, t, m, w->fetch_a, copied_row, a, spread, c, g->c_rs, g->c_cs, cols, direct, residual,
                             g->residual_rs, g->residual_cs);
     }
 }
 
 /* The general way: tiles over panels, which are packed, used in place or packed on the fly. */
 PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
-    if (PBP_NAME(wants_stream)(g)) {
+    if (!g->rounding && PBP_NAME(wants_stream)(g)) {
         PBP_NAME(gemm_stream)(g);
         return;
     }
@@ -284,8 +307,8 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
             t.a_rs = g->a_rs;
             t.a_cs = g->a_cs;
             if (w.copy_a && g->a_cs == PBP_SIZE) { /* rows stay rows, off each other's cache sets */
-                const int64_t bytes = t.k * PBP_SIZE, row = bytes + 64;
-                for (int64_t r = 0; r < m; r++) memcpy(pb_scratch.a + r * row, t.a + r * g->a_rs, (size_t)bytes);
+                const int64_t row = t.k * PBP_SIZE + 64;
+                for (int64_t r = 0; r < m; r++) PBP_NAME(copy)(g, pb_scratch.a + r * row, t.a + r * g->a_rs, t.k);
                 t.a = pb_scratch.a;
                 t.a_rs = row;
             } else if (w.copy_a) {
@@ -295,6 +318,7 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
                 for (int64_t i = 0, rows; i < m; i += rows) {
                     rows = base + (extra-- > 0);
                     PBP_NAME(copy_tile)(t.k, rows, t.a + i * g->a_rs, g->a_rs, g->a_cs, pb_scratch.a + i * copied_row);
+                    PBP_NAME(copy)(g, pb_scratch.a + i * copied_row, pb_scratch.a + i * copied_row, rows * t.k);
                 }
                 t.a = pb_scratch.a;
                 t.a_rs = PBP_SIZE;
@@ -307,7 +331,7 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
 /* c.T = b.T @ a.T. The bias, which would lie along rows, and what follows it are added afterwards. */
 PBP_NOINLINE void PBP_NAME(gemm_transposed)(const pb_gemm *g) {
     const pb_gemm d = {g->n, g->m, g->k, g->b, g->b_cs, g->b_rs, g->a, g->a_cs, g->a_rs,
-                       g->c, g->c_cs, g->c_rs, 0, 0, 0, g->bias || g->residual ? 0 : g->relu, 0, 0, 0};
+                       g->c, g->c_cs, g->c_rs, 0, 0, 0, g->bias || g->residual ? 0 : g->relu, 0, 0, 0, PBP_EXACT};
     PBP_NAME(gemm_tiles)(&d);
     if (!g->bias && !g->residual) return;
     for (int64_t i = 0; i < g->m; i++)
@@ -345,6 +369,8 @@ PBP_NOINLINE int PBP_NAME(gemm_narrow)(const pb_gemm *g) {
 PBP_FUNCTION void PBP_NAME(gemm)(const pb_gemm *g) {
     if (g->k == 0) { /* nothing of a and b is read */
         PBP_NAME(gemm_scalar)(g);
+    } else if (g->rounding) {
+        PBP_NAME(gemm_tiles)(g);
     } else if (!g->b_packed && g->m * g->n * g->k <= 32) {
         PBP_NAME(gemm_scalar)(g);
     } else if (g->n <= PBP_NARROW && PBP_NAME(gemm_narrow)(g)) {

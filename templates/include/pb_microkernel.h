@@ -82,128 +82,17 @@ PBP_INLINE PBP_VEC PBP_NAME(fma)(PBP_VEC a, PBP_VEC b, PBP_VEC c) {
 /* max(x, 0) with NaN kept: lanes below zero are cleared. */
 PBP_INLINE PBP_VEC PBP_NAME(relu)(PBP_VEC x) { return (PBP_VEC)((PBP_MASK)x & ~(PBP_MASK)(x < (PBP_VEC){0})); }
 
-PBP_INLINE void PBP_NAME(tile_body)(const int R, const int NV, const pb_tile *t) {
-    PBP_VEC acc[32];
-    const char *a = t->a, *b = t->b;
-    const int64_t a_rs = t->a_rs, a_cs = t->a_cs, b_rs = t->b_rs, b_ps = t->b_ps;
-    if (t->resume) {
-        PBP_UNROLL
-        for (int r = 0; r < R; r++)
-            PBP_UNROLL
-            for (int v = 0; v < NV; v++) acc[r * NV + v] = *(const PBP_MEM *)(t->c + r * t->c_rs + v * PB_VECTOR_BYTES);
-    } else {
-        PBP_UNROLL
-        for (int i = 0; i < R * NV; i++) acc[i] = (PBP_VEC){0};
-    }
-    const char *ahead = t->ahead;
-    const int64_t ahead_step = t->ahead_step;
-    /* One row runs faster on the hardware's own prefetching; one vector is what is left of a row of panels. */
-    const int prefetches = NV > 1 && NV < 8;
-    int64_t rest = prefetches ? t->k - t->turn : 0;
-    for (int64_t k = t->k - rest;; k = rest, rest = 0, ahead += t->ahead_jump) {
-        for (; k > 0; k--) {
-            PBP_VEC bv[8];
-            if (prefetches) {
-                PBP_UNROLL
-                for (int p = 0; p < NV / 2; p++)
-                    PBP_UNROLL
-                    for (int x = 0; x < 2 * PB_VECTOR_BYTES; x += 64) __builtin_prefetch(ahead + p * b_ps + x);
-                ahead += ahead_step;
-            }
-            PBP_UNROLL
-            for (int v = 0; v < NV; v++) bv[v] = *(const PBP_MEM *)(b + (v >> 1) * b_ps + (v & 1) * PB_VECTOR_BYTES);
-            PBP_UNROLL
-            for (int r = 0; r < R; r++) {
-                const PBP_VEC av = PBP_NAME(splat)(*(const PBP_ELEM *)(a + r * a_rs));
-                PBP_UNROLL
-                for (int v = 0; v < NV; v++) acc[r * NV + v] = PBP_NAME(fma)(av, bv[v], acc[r * NV + v]);
-            }
-            a += a_cs;
-            b += b_rs;
-        }
-        if (!prefetches || rest == 0) break;
-    }
-    if (t->bias) {
-        PBP_UNROLL
-        for (int v = 0; v < NV; v++) {
-            const PBP_VEC bias = *(const PBP_MEM *)(t->bias + v * PB_VECTOR_BYTES);
-            PBP_UNROLL
-            for (int r = 0; r < R; r++) acc[r * NV + v] += bias;
-        }
-    }
-    if (t->residual) {
-        PBP_UNROLL
-        for (int r = 0; r < R; r++)
-            PBP_UNROLL
-            for (int v = 0; v < NV; v++)
-                acc[r * NV + v] += *(const PBP_MEM *)(t->residual + r * t->residual_rs + v * PB_VECTOR_BYTES);
-    }
-    if (t->relu) {
-        PBP_UNROLL
-        for (int i = 0; i < R * NV; i++) acc[i] = PBP_NAME(relu)(acc[i]);
-    }
-    PBP_UNROLL
-    for (int r = 0; r < R; r++)
-        PBP_UNROLL
-        for (int v = 0; v < NV; v++) *(PBP_MEM *)(t->c + r * t->c_rs + v * PB_VECTOR_BYTES) = acc[r * NV + v];
-}
-
-#define PBP_TILE_NAME(r, v) PBP_NAME(tile_##r##x##v)
-#define PBP_TILE(r, v) PBP_NOINLINE void PBP_TILE_NAME(r, v)(const pb_tile *t) { PBP_NAME(tile_body)(r, v, t); }
-PBP_TILE(1, 1) PBP_TILE(2, 1) PBP_TILE(3, 1) PBP_TILE(4, 1)
-PBP_TILE(1, 2) PBP_TILE(2, 2) PBP_TILE(3, 2) PBP_TILE(4, 2)
-PBP_TILE(1, 4) PBP_TILE(2, 4) PBP_TILE(1, 8) PBP_TILE(2, 6)
-#if PBP_PAIR_ROWS >= 3
-PBP_TILE(3, 4)
+#define PBP_TILE_KIND 0
+#define PBP_KIND(x) PBP_NAME(x)
+#include "pb_tiles.h"
+#if PBP_IS_F32
+#define PBP_TILE_KIND 1
+#define PBP_KIND(x) PBP_NAME(x##_bf16)
+#include "pb_tiles.h"
+#define PBP_TILE_KIND 2
+#define PBP_KIND(x) PBP_NAME(x##_f16)
+#include "pb_tiles.h"
 #endif
-#if PBP_PAIR_ROWS >= 4
-PBP_TILE(4, 4)
-#endif
-#if PBP_TILE_ROWS >= 6
-PBP_TILE(5, 1) PBP_TILE(6, 1) PBP_TILE(5, 2) PBP_TILE(6, 2)
-#endif
-#if PBP_TILE_ROWS >= 8
-PBP_TILE(7, 1) PBP_TILE(8, 1) PBP_TILE(7, 2) PBP_TILE(8, 2)
-#endif
-#if PBP_TILE_ROWS >= 12
-PBP_TILE(9, 1) PBP_TILE(10, 1) PBP_TILE(11, 1) PBP_TILE(12, 1)
-PBP_TILE(9, 2) PBP_TILE(10, 2) PBP_TILE(11, 2) PBP_TILE(12, 2)
-#endif
-
-/* [rows - 1]: tiles of one vector, one panel, two panels. */
-static const pb_tile_fn PBP_NAME(tiles_1)[] __attribute__((unused)) = {
-    PBP_TILE_NAME(1, 1), PBP_TILE_NAME(2, 1), PBP_TILE_NAME(3, 1), PBP_TILE_NAME(4, 1),
-#if PBP_TILE_ROWS >= 6
-    PBP_TILE_NAME(5, 1), PBP_TILE_NAME(6, 1),
-#endif
-#if PBP_TILE_ROWS >= 8
-    PBP_TILE_NAME(7, 1), PBP_TILE_NAME(8, 1),
-#endif
-#if PBP_TILE_ROWS >= 12
-    PBP_TILE_NAME(9, 1), PBP_TILE_NAME(10, 1), PBP_TILE_NAME(11, 1), PBP_TILE_NAME(12, 1),
-#endif
-};
-static const pb_tile_fn PBP_NAME(tiles_2)[] __attribute__((unused)) = {
-    PBP_TILE_NAME(1, 2), PBP_TILE_NAME(2, 2), PBP_TILE_NAME(3, 2), PBP_TILE_NAME(4, 2),
-#if PBP_TILE_ROWS >= 6
-    PBP_TILE_NAME(5, 2), PBP_TILE_NAME(6, 2),
-#endif
-#if PBP_TILE_ROWS >= 8
-    PBP_TILE_NAME(7, 2), PBP_TILE_NAME(8, 2),
-#endif
-#if PBP_TILE_ROWS >= 12
-    PBP_TILE_NAME(9, 2), PBP_TILE_NAME(10, 2), PBP_TILE_NAME(11, 2), PBP_TILE_NAME(12, 2),
-#endif
-};
-static const pb_tile_fn PBP_NAME(tiles_4)[] __attribute__((unused)) = {
-    PBP_TILE_NAME(1, 4), PBP_TILE_NAME(2, 4),
-#if PBP_PAIR_ROWS >= 3
-    PBP_TILE_NAME(3, 4),
-#endif
-#if PBP_PAIR_ROWS >= 4
-    PBP_TILE_NAME(4, 4),
-#endif
-};
 
 /* Sums of the lanes of four vectors, each in the same order: halves are added until 128 bits are left. */
 PBP_INLINE void PBP_NAME(lane_sums)(const PBP_VEC *v, PBP_REAL *out) {
@@ -309,9 +198,7 @@ PBP_NOINLINE void PBP_NAME(stream_8)(int64_t n, const PBP_REAL *x, const char *b
 PBP_NOINLINE void PBP_NAME(stream_1)(int64_t n, const PBP_REAL *x, const char *b, int64_t b_rs, char *c, int resume) {
     PBP_NAME(stream_body)(1, n, x, b, b_rs, c, resume);
 }
-#undef PBP_TILE
 #undef PBP_DOT
-#undef PBP_TILE_NAME
 #undef PBP_DOT_NAME
 
 #if defined(__GNUC__) && !defined(__clang__)

@@ -123,3 +123,24 @@ PBP_FUNCTION void PBP_NAME(pack)(int64_t k, int64_t n, const char *src, int64_t 
     for (int64_t j = 0; j < n; j += PBP_PANEL, src += PBP_PANEL * cs, dst += k * PBP_PANEL_ROW)
         PBP_NAME(pack_panel)(k, pb_min_i64(n - j, PBP_PANEL), src, rs, cs, dst);
 }
+
+#if PBP_IS_F32
+/* Panels of 16-bit elements, whatever n (see pb_tiles.h). */
+PBP_FUNCTION void PBP_NAME(pack_half)(int kind, int64_t k, int64_t n, const char *src, int64_t rs, int64_t cs,
+                                      char *dst) {
+    float row[PBP_PANEL];
+    uint16_t halves[PBP_PANEL];
+    for (int64_t j = 0; j < n; j += PBP_PANEL, src += PBP_PANEL * cs)
+        for (int64_t i = 0; i < k; i++, dst += sizeof halves) {
+            const int64_t cols = pb_min_i64(n - j, PBP_PANEL);
+            for (int64_t x = 0; x < PBP_PANEL; x++)
+                row[x] = x < cols ? *(const PBP_ELEM *)(src + i * rs + x * cs) : 0;
+            pb_round_values(kind, (char *)row, (const char *)row, PBP_PANEL);
+            for (int64_t x = 0; x < PBP_PANEL; x++) {
+                const int64_t to = kind == PBP_F16 ? x : x < PBP_LANES ? 2 * x : 2 * (x - PBP_LANES) + 1;
+                halves[to] = pb_half_bits(kind, row[x]);
+            }
+            memcpy(dst, halves, sizeof halves);
+        }
+}
+#endif

@@ -5,7 +5,10 @@
  * depend on the number of rows, on packing or on blocking. Exceptions, which split the chain over vector lanes: n <= 4,
  * and few rows against a transposed b.
  *
- * The templates (pb_microkernel.h, pb_pack.h, pb_gemm.h) are included once for each dtype.
+ * Operands of float32 products may be rounded to 16 bits (option `precision`): packs hold them so, everything else is
+ * rounded where it is copied for the tiles. Sums stay float32.
+ *
+ * The templates (pb_microkernel.h with pb_tiles.h, pb_pack.h, pb_gemm.h) are included once for each dtype.
  */
 #ifndef PB_PRODUCT_H
 #define PB_PRODUCT_H
@@ -20,6 +23,7 @@
 #define PB_PRODUCT_F64 1
 #endif
 
+#include "pb_round.h"
 #include "pb_width.h"
 
 /* Rows of the largest tile: its accumulators, two vectors of b and a broadcast fill the register file. */
@@ -60,7 +64,7 @@
 #define PBP_ROWS_K 256          /* ... of this many, for more rows: pages and cache lines that a second tile finds again */
 
 typedef struct {
-    int32_t dtype; /* 0 f32, 1 f64 */
+    int32_t dtype; /* 0 f32, 1 f64; 2, 3: f32 with a and b rounded to bfloat16, float16, which a pack holds in 16 bits */
     int32_t nbatch;
     int32_t act; /* 0 none, 1 relu: max(x, 0), NaN kept */
     int32_t has_pack;
@@ -119,6 +123,9 @@ typedef struct {
 } pb_tile;
 
 typedef void (*pb_tile_fn)(const pb_tile *);
+typedef struct {
+    const pb_tile_fn *vector, *panel, *pair, *three, *four; /* how many columns a tile has; indexed by its rows - 1 */
+} pb_tile_set;
 
 /* Scratch for operands copied on the fly; each thread its own. */
 typedef struct {
@@ -141,6 +148,7 @@ typedef struct {
     int32_t b_packed, relu;
     const char *residual;
     int64_t residual_rs, residual_cs;
+    int32_t rounding; /* of a and b: PBP_EXACT, PBP_BF16, PBP_F16 */
 } pb_gemm;
 
 PBP_INLINE int64_t pb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -179,7 +187,7 @@ PBP_INLINE int64_t pb_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 #endif
 
 #if PB_PRODUCT_F32 && PB_PRODUCT_F64
-#define PBP_BY_DTYPE(dtype, name) ((dtype) ? pbp_##name##_f64 : pbp_##name##_f32)
+#define PBP_BY_DTYPE(dtype, name) ((dtype) == 1 ? pbp_##name##_f64 : pbp_##name##_f32)
 #elif PB_PRODUCT_F32
 #define PBP_BY_DTYPE(dtype, name) ((void)(dtype), pbp_##name##_f32)
 #else
@@ -188,12 +196,21 @@ PBP_INLINE int64_t pb_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* Bytes that pb_pack writes for a (k, n) operand. */
 PBP_FUNCTION int64_t pb_pack_bytes(int32_t dtype, int64_t k, int64_t n) {
+#if PB_PRODUCT_F32
+    if (dtype > 1) return pb_ceil_div(n, 2 * (PB_VECTOR_BYTES / 4)) * k * PB_VECTOR_BYTES;
+#endif
     return PBP_BY_DTYPE(dtype, pack_bytes)(k, n);
 }
 
 /* Write (k, n) of any strides into this level's panels. */
 PBP_FUNCTION void pb_pack(int32_t dtype, int64_t k, int64_t n, const char *src, int64_t row_stride_bytes,
                           int64_t col_stride_bytes, void *dst) {
+#if PB_PRODUCT_F32
+    if (dtype > 1) {
+        pbp_pack_half_f32(dtype - 1, k, n, src, row_stride_bytes, col_stride_bytes, (char *)dst);
+        return;
+    }
+#endif
     PBP_BY_DTYPE(dtype, pack)(k, n, src, row_stride_bytes, col_stride_bytes, (char *)dst);
 }
 
@@ -202,9 +219,9 @@ PBP_FUNCTION void pb_product(const pb_product_args *p) {
     int nbatch = p->nbatch;
     pb_gemm g = {p->m, p->n, p->k, p->a, p->a_rs, p->a_cs, p->has_pack ? (const char *)p->pack : p->b, p->b_rs, p->b_cs,
                  p->c, p->c_rs, p->c_cs, p->bias, p->bias_s, p->has_pack, p->act == 1,
-                 p->residual, p->residual_rs, p->residual_cs};
+                 p->residual, p->residual_rs, p->residual_cs, p->dtype > 1 ? p->dtype - 1 : PBP_EXACT};
     /* Strides of axes with one element say nothing: give them the value that suits. */
-    const int64_t size = p->dtype ? 8 : 4;
+    const int64_t size = p->dtype == 1 ? 8 : 4;
     if (g.m == 0 || g.n == 0) return;
     for (int i = 0; i < nbatch; i++)
         if (p->batch[i] == 0) return;

@@ -230,7 +230,7 @@ class _Run:
         out = last.out
         self.steps[-2:] = [
             Contract(last.batch, last.m, last.n, last.k, View(values.buffer, values.dtype, last.a.shape, values.strides,
-                     values.offset), last.b, out, last.dtype, position=last.position),
+                     values.offset), last.b, out, last.dtype, position=last.position, rounding=last.rounding),
             Nest(axes, [NestInput("view", last.dtype, view=out),
                         NestInput("view", last.dtype, view=View(sums.buffer, sums.dtype, axes, sums.strides, sums.offset))],
                  [NestOp("div", last.dtype, last.dtype, (0, 1))], [NestOut(2, "store", out)], divide.position),
@@ -283,7 +283,7 @@ def _restrict(step: Nest | Contract, counts: tuple[Expr, ...], starts: list[Expr
                  _moved(step.b, starts[:-1]))  # its rows are the operand's columns: the batch axes alone move it
         return Contract(batch, m, step.n, step.k, part(step.a, (*batch, m, step.k)), b,
                         part(step.out, (*batch, m, step.n)), step.dtype, step.bias, step.act, step.position,
-                        part(step.residual, (*batch, m, step.n)) if step.residual is not None else None)
+                        part(step.residual, (*batch, m, step.n)) if step.residual is not None else None, step.rounding)
     axes = (*counts, *step.axes[n:])
     inputs = [NestInput("view", item.dtype, view=part(item.view, axes)) if item.view is not None else item
               for item in step.inputs]

@@ -275,7 +275,7 @@ def _restrict(step: Nest | Contract, axis: int, count: Expr, start: Expr, shrunk
     if isinstance(step, Contract):
         return Contract((), count, step.n, step.k, part(step.a, (count, step.k)), step.b,
                         part(step.out, (count, step.n)), step.dtype, step.bias, step.act, step.position,
-                        part(step.residual, (count, step.n)) if step.residual is not None else None)
+                        part(step.residual, (count, step.n)) if step.residual is not None else None, step.rounding)
     axes = (*step.axes[:axis], count, *step.axes[axis + 1:])
     inputs = [NestInput("view", item.dtype, view=part(item.view, axes)) if item.view is not None else item
               for item in step.inputs]

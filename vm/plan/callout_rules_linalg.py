@@ -212,6 +212,8 @@ def _dot(q: Question) -> Made:
     a, b = like(q, "a"), like(q, "b")
     if not a.ndim or not b.ndim:
         raise q.refuse("of numbers")
+    if q.t.rounding and a.dtype == b.dtype == "f32":
+        raise q.refuse("of this form in reduced precision")
     return made(common(a.dtype, b.dtype), (*a.shape[:-1], *b.shape[:-2], *(b.shape[-1:] if b.ndim > 1 else ())))
 
 
@@ -223,6 +225,8 @@ def _matmul(q: Question) -> Made:
     a, b = (like(q, name) for name in (("x1", "x2") if q.name == "np.matmul" else ("a", "b")))
     if not a.ndim or not b.ndim:
         raise q.refuse("of numbers")
+    if q.t.rounding and a.dtype == b.dtype == "f32":
+        raise q.refuse("of this form in reduced precision")
     batch = q.t.broadcast(a.shape[:-2], b.shape[:-2])
     return made(common(a.dtype, b.dtype), (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())))
 

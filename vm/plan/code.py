@@ -203,6 +203,10 @@ class NestCode:
         return self.inputs[slot].dtype if slot < n else self.ops[slot - n].dtype
 
 
+# Elements of a product's operands; bf16 and f16: float32 values, rounded so, which a pack holds in 16 bits.
+PRODUCT_DTYPES: dict[str, int] = {"f32": 0, "f64": 1, "bf16": 2, "f16": 3}
+
+
 @record(eq=True)
 class ContractCode:
     """See steps.Contract. Refs have len(batch) + 2 strides (bias: 1). pack: slot of a packed b, or -1."""
@@ -220,6 +224,12 @@ class ContractCode:
     bias: Ref | None = None
     act: str = "none"
     residual: Ref | None = None
+    rounding: str = ""
+
+    @property
+    def product_dtype(self) -> int:
+        """The number by which `pb_product_args` and packs know the elements."""
+        return PRODUCT_DTYPES[self.rounding or self.dtype]
 
 
 @record(eq=True)
@@ -308,7 +318,7 @@ class Output:
 @record(eq=True)
 class Pack:
     """A constant operand b of a product, packed once by the stencil library: row's array seen as (k, n) at a byte offset
-    with byte strides (numbers: a constant operand has a constant shape)."""
+    with byte strides (numbers: a constant operand has a constant shape). dtype: one of PRODUCT_DTYPES."""
 
     row: int
     dtype: str

@@ -425,6 +425,14 @@ def _bilinear(t: Any, name: str, values: Sequence[Value]) -> Value:
 
 
 def _four(t: Any, a: Value, b: Value, product: Callable[[Value, Value], Value], dtype: str) -> Cplx:
+    rounding, t.rounding = t.rounding, ""  # the option `precision` speaks of float32 alone
+    try:
+        return _four_products(t, a, b, product, dtype)
+    finally:
+        t.rounding = rounding
+
+
+def _four_products(t: Any, a: Value, b: Value, product: Callable[[Value, Value], Value], dtype: str) -> Cplx:
     if not isinstance(b, Cplx):
         assert isinstance(a, Cplx)
         return Cplx(product(a.re, b), product(a.im, b), dtype)

@@ -356,7 +356,7 @@ class _Lowering:
         residual = self._ref(step.residual) if step.residual is not None else None
         batch = tuple(value(extent) for extent in step.batch)
         made = ContractCode(step.dtype, batch, value(step.m), value(step.n), value(step.k), a, b, out, self._pack(step),
-                            bias, step.act, residual)
+                            bias, step.act, residual, step.rounding)
         self.places[id(made)] = step.position
         self.regs.emit(made)
 
@@ -370,7 +370,7 @@ class _Lowering:
         numbers = [x.value for x in (step.k, step.n, view.offset, view.strides[-2], view.strides[-1])]
         if None in numbers or not numbers[0] or not numbers[1]:
             return -1
-        pack = Pack(view.buffer.row, step.dtype, *numbers)  # type: ignore[arg-type]
+        pack = Pack(view.buffer.row, step.rounding or step.dtype, *numbers)  # type: ignore[arg-type]
         return self.packs.setdefault(pack, len(self.packs))
 
     def _call(self, step: CallStep) -> None:

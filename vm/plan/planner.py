@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from threading import RLock
 
 from ..lang.bytecode import Program
+from ..options import ROUNDINGS
 from .extents import trim_interned
 from .passes import run_passes
 from .planner_errors import PlanRefused
 from .reading import LiveReader, RecordedReader
 from .signature import Signature
-from .steps import Plan
+from .steps import Contract, Note, Plan, walk
 from .typed import type_program
 
 _planning = RLock()  # expressions are interned process-wide: one planning at a time
@@ -20,21 +21,26 @@ __all__ = ["PlanRefused", "plan_live", "plan_recorded"]
 
 
 def plan_live(program: Program, args: Sequence[object], read_capture: Callable[[int], object],
-              disable_fusions: Sequence[str] = ()) -> Plan:
+              disable_fusions: Sequence[str] = (), precision: str = "float32") -> Plan:
     """Plan a program for live arguments (one object per parameter, defaults filled in). Raises PlanRefused."""
-    return _plan(program, LiveReader(program, args, read_capture), disable_fusions)
+    return _plan(program, LiveReader(program, args, read_capture), disable_fusions, precision)
 
 
 def plan_recorded(program: Program, signature: Signature, sample: Mapping[str, int],
-                  disable_fusions: Sequence[str] = ()) -> Plan:
+                  disable_fusions: Sequence[str] = (), precision: str = "float32") -> Plan:
     """Plan a program for a recorded signature; sample: symbol name -> extent, answers the plan's questions.
 
     Raises PlanRefused, also when typing wants to read something that the signature does not hold.
     """
-    return _plan(program, RecordedReader(program, signature, sample), disable_fusions)
+    return _plan(program, RecordedReader(program, signature, sample), disable_fusions, precision)
 
 
-def _plan(program: Program, reader: LiveReader | RecordedReader, disable_fusions: Sequence[str]) -> Plan:
+def _plan(program: Program, reader: LiveReader | RecordedReader, disable_fusions: Sequence[str],
+          precision: str) -> Plan:
     with _planning:
         trim_interned()
-        return run_passes(type_program(program, reader), disable_fusions)
+        plan = run_passes(type_program(program, reader, ROUNDINGS[precision]), disable_fusions)
+    if precision != "float32":
+        count = sum(isinstance(step, Contract) and step.rounding != "" for step in walk(plan.steps))
+        plan.notes["precision"] = [Note(f"{count} products round their operands to {precision}")]
+    return plan

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from .body import NestBody
+from .contraction import contraction, first_pair, implied_target
 from .extents import Expr, const
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, as_numpy, given, resolve_dtypes, ufunc
@@ -60,9 +61,10 @@ def contract(t: Typer, batch: tuple[Expr, ...], m: Expr, n: Expr, k: Expr, av: V
     from .signature import NUMPY_DTYPES
     dtype = resolve_dtypes("matmul", (NUMPY_DTYPES[a_dtype], NUMPY_DTYPES[b_dtype]))[-1]
     out = t.new_temp((*batch, m, n), dtype)
-    if dtype in ("f32", "f64") and a_dtype == b_dtype and not vector:
+    rounding = t.rounding if dtype == "f32" else ""
+    if dtype in ("f32", "f64") and a_dtype == b_dtype and (rounding or not vector):
         t.emit(Contract(batch, t.facts.norm(m), t.facts.norm(n), t.facts.norm(k), av, bv, out.view, dtype,
-                        position=t.pc))
+                        position=t.pc, rounding=rounding))
         return out
     # two vectors are a reduction, other dtypes wrap exactly as NumPy's loops: a nest that reduces over k
     native = COMPUTE[dtype]
@@ -190,8 +192,7 @@ def einsum(t: Typer, subscripts: Value, operands: Value, out: Value = NONE, dtyp
     if "." in text or len(terms) != len(arrays) or any(len(s) != a.ndim for s, a in zip(terms, arrays, strict=True)):
         raise PlanRefused("np.einsum with an ellipsis or terms that do not fit", kind="kernel:np.einsum")
     if not arrow:
-        joined = "".join(terms)
-        target = "".join(c for c in sorted(set(joined)) if joined.count(c) == 1)
+        target = implied_target(terms)
     if len(arrays) > 2:
         return _einsum_chain(t, terms, target, arrays)
     return einsum_of(t, terms, target, arrays)
@@ -200,8 +201,7 @@ def einsum(t: Typer, subscripts: Value, operands: Value, out: Value = NONE, dtyp
 def _einsum_chain(t: Typer, terms: list[str], target: str, arrays: list[Arr]) -> Value:
     """More than two operands, left to right in pairs."""
     while len(arrays) > 2:
-        later = target + "".join(terms[2:])
-        keep = "".join(dict.fromkeys(c for c in terms[0] + terms[1] if c in later))
+        keep = first_pair(terms, target)
         arrays = [as_array(t, einsum_of(t, terms[:2], keep, arrays[:2])), *arrays[2:]]
         terms = [keep, *terms[2:]]
     return einsum_of(t, terms, target, arrays)
@@ -249,14 +249,10 @@ def einsum_of(t: Typer, terms: list[str], target: str, arrays: list[Arr]) -> Val
 def _einsum_contract(t: Typer, terms: list[str], target: str, arrays: list[Arr], extents: dict[str, Expr],
                      strides: list[dict[str, Expr]]) -> Value | None:
     """Two operands as one product over labels of each kind taken together; None where that is none."""
-    a, b = terms
-    batch = [c for c in target if c in a and c in b]
-    m = [c for c in target if c in a and c not in b]
-    n = [c for c in target if c in b and c not in a]
-    k = [c for c in a if c in b and c not in target]
-    alone = [c for c in a + b if c not in target and (a + b).count(c) == 1]
-    if not (m and n and k) or alone or len(set(a)) != len(a) or len(set(b)) != len(b):
+    labels = contraction(terms, target)
+    if labels is None:
         return None
+    batch, m, n, k = labels
     shape = tuple(extents[c] for c in batch)
 
     def size(labels: list[str]) -> Expr:

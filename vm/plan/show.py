@@ -142,7 +142,8 @@ class _PlanText:
             yield from self.nest(step, pad)
         elif isinstance(step, Contract):
             m, n, k = map(self.expr, (step.m, step.n, step.k))
-            yield f"{pad}product {step.dtype} batch [{self.exprs(step.batch)}] m {m} n {n} k {k}"
+            yield (f"{pad}product {step.dtype} batch [{self.exprs(step.batch)}] m {m} n {n} k {k}"
+                   f"{f' in {step.rounding}' if step.rounding else ''}")
             parts = [("a", step.a), ("b", step.b), ("bias", step.bias), ("plus", step.residual),
                      ("out", step.out)]
             for name, view in parts:
@@ -277,7 +278,8 @@ class _CodeText:
                 yield from self.nest(instr, pad)
             elif isinstance(instr, c.ContractCode):
                 yield (f"{pad}product {instr.dtype} batch {self.regs(instr.batch)} m {self.reg(instr.m)} "
-                       f"n {self.reg(instr.n)} k {self.reg(instr.k)} act {instr.act} pack {instr.pack}")
+                       f"n {self.reg(instr.n)} k {self.reg(instr.k)} act {instr.act} pack {instr.pack}"
+                       f"{f' in {instr.rounding}' if instr.rounding else ''}")
                 for name, ref in (("a", instr.a), ("b", instr.b), ("bias", instr.bias),
                                   ("plus", instr.residual), ("out", instr.out)):
                     if ref is not None:

@@ -181,7 +181,7 @@ class Contract:
 
     Views of a, b, out, residual have len(batch) + 2 axes (strides 0 where they broadcast), any strides. bias: a 1-axis
     view of n elements. bias and residual may be None. act: 'none' or 'relu' (max(x, 0), NaN kept). The output overlaps
-    no operand.
+    no operand. rounding: '' or the type of 16 bits ('bf16', 'f16') that the elements of a and b are rounded to.
     """
 
     batch: tuple[Expr, ...]
@@ -196,6 +196,7 @@ class Contract:
     act: str = "none"
     position: int = 0
     residual: View | None = None
+    rounding: str = ""
 
 
 # --- call-outs --------------------------------------------------------------------------------------------------------

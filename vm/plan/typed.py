@@ -108,14 +108,15 @@ def load_rules() -> None:
     )
 
 
-def type_program(program: Program, reader: LiveReader | RecordedReader) -> Plan:
-    """Execute a program abstractly and return the unfused plan. Raises PlanRefused."""
+def type_program(program: Program, reader: LiveReader | RecordedReader, rounding: str = "") -> Plan:
+    """Execute a program abstractly and return the unfused plan. rounding: of products (see Contract). Raises
+    PlanRefused."""
     load_rules()
     started = perf_counter_ns()
     wide_counters, splits = False, 0
     while True:
         try:
-            plan = _typed(program, reader, wide_counters, splits)
+            plan = _typed(program, reader, wide_counters, splits, rounding)
             break
         except PlanRefused as refused:
             if refused.kind == "late-trap" and not wide_counters:
@@ -136,9 +137,10 @@ def _has_branches(program: Program) -> bool:
     return any(ins.op in (Op.IF_TRUE, Op.IF_TENSOR_GT) for ins in program.code)
 
 
-def _typed(program: Program, reader: LiveReader | RecordedReader, wide_counters: bool, splits: int) -> Plan:
+def _typed(program: Program, reader: LiveReader | RecordedReader, wide_counters: bool, splits: int,
+           rounding: str) -> Plan:
     typer = Typer(program, reader, wide_counters)
-    typer.splits = splits
+    typer.splits, typer.rounding = splits, rounding
     try:
         typer.run()
         return typer.finish()

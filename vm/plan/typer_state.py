@@ -90,6 +90,7 @@ class State:
         self.wide_counters = wide_counters  # integers that a loop counts in small steps are not watched for 64 bits
         self.code = program.code
         self.reader = reader
+        self.rounding = ""  # of the operands of float32 products: '', 'bf16' or 'f16'
         self.facts = Facts(reader.sample)
         self.regs: list[Value | None] = [None] * program.n_regs
         self.steps: list[Step] = []

@@ -179,6 +179,7 @@ def kernel_records(table):
 DTYPE_CODES = {name: code for code, name in enumerate(
     ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "c64",
      "c128"))}
+PRODUCT_DTYPES = {"f32": 0, "f64": 1, "bf16": 2, "f16": 3}  # as vm/plan/code.py has them, which loads later
 
 # What an entry answers when it does not serve a call, the furthest step first in `MISS_NAMES`' order of precedence.
 cdef enum:

@@ -98,7 +98,7 @@ cdef class Entry:
         self.pack_specs = <PackC *>self.room(self.n_packs, sizeof(PackC))
         for i, (row, dtype, k, n, offset, row_stride, col_stride) in enumerate(spec["packs"]):
             pack = &self.pack_specs[i]
-            pack.row, pack.dtype, pack.k, pack.n = self.row_number(row), 0 if dtype == "f32" else 1, k, n
+            pack.row, pack.dtype, pack.k, pack.n = self.row_number(row), PRODUCT_DTYPES[dtype], k, n
             pack.offset, pack.row_stride, pack.col_stride = offset, row_stride, col_stride
             if not self.rows[pack.row].flags & ROW_CONSTANT:
                 raise ValueError("a packed operand is not constant")

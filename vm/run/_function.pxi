@@ -292,6 +292,10 @@ cdef class JitFunction:
         self.prebuilt, self.planned, self.variants = [], [], []
         self.is_ready = self.needs_variant = False
 
+    def _drop_planned(self):
+        """Forget the plans that were made in this process (options that change code have changed)."""
+        self.planned = []
+
     def _mark_volatile(self, int argument):
         if argument < 64:
             self.volatile_args |= <uint64_t>1 << argument

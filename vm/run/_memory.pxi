@@ -293,14 +293,14 @@ def pack_operand(table, int dtype, int64_t k, int64_t n, array, int64_t offset, 
     cdef pb_stencil_table *found = <pb_stencil_table *>PyCapsule_GetPointer(table, "prebake.stencils")
     cdef Py_buffer view
     cdef char *target
-    if found.library.abi_version != PB_ABI_VERSION or dtype not in (0, 1) or k < 1 or n < 1:
+    if found.library.abi_version != PB_ABI_VERSION or dtype not in PRODUCT_DTYPES.values() or k < 1 or n < 1:
         raise ValueError("no operand that this library packs")
     packed = bytearray(found.library.pack_bytes(dtype, k, n))
     target = packed
     PyObject_GetBuffer(array, &view, PyBUF_SIMPLE)
     try:
         ends = [offset + i * row_stride + j * col_stride for i in (0, k - 1) for j in (0, n - 1)]
-        if min(ends) < 0 or max(ends) + (4 if dtype == 0 else 8) > view.len:
+        if min(ends) < 0 or max(ends) + (8 if dtype == 1 else 4) > view.len:
             raise ValueError("the operand does not lie inside its array")
         found.library.pack(dtype, k, n, <char *>view.buf + offset, row_stride, col_stride, target)
     finally:

@@ -31,6 +31,7 @@ MAX_MISSES = 256   # misses kept one by one for calls that no plan served
 MAX_REFUSED = 4096
 MAX_VARIANTS = 32  # programs of one function, for classes that override what it calls
 MAX_REFUSALS = 8   # refused shapes of one kind of arguments after which the kind itself is refused
+_CODE_OPTIONS = tuple(name for name, option in options.OPTIONS.items() if option.in_key)
 _TRAPS: dict[int, tuple[type[Exception], str]] = {
     1: (IndexError, "index out of bounds"),
     2: (ZeroDivisionError, "division by zero"),
@@ -103,6 +104,7 @@ class FunctionState:
             self.own = options.check_options(self.given)
             if self.threads is not None:
                 self.own["threads"] = options.OPTIONS["threads"].check(self.threads)
+            before = {name: self.settings[name] for name in _CODE_OPTIONS if name in self.settings}
             self.settings = options.effective(self.own)
             shape_check = None
             if self.shapes:
@@ -115,6 +117,11 @@ class FunctionState:
                     variant.function._unready()
             else:
                 self.bundle_reason = self.main.bundle_reason if self.main.bundle is None else "GUARD"
+            if any(self.settings[name] != value for name, value in before.items()):  # `configure` was called
+                self.retired += [e for e in self.function._entries()[1] if e.counts()[0]]
+                self.function._drop_planned()
+                self.refused.clear()
+                self.refused_kinds.clear()
             self.function._configure(self.settings["engine"], self.settings["memory_bytes"], shape_check)
 
     def _find_bundle(self) -> None:
@@ -159,7 +166,13 @@ class FunctionState:
             settings = options.check_options(record.get("settings"))
         except ConfigError as error:
             raise found._refuse(f"functions.{name}.settings", error.key, error.message, bundle._REBUILD) from None
+        made_in = str({**here, **settings}.get("precision", "float32"))
         self.settings = options.effective({**self.own, **settings})
+        if made_in != self.settings["precision"]:
+            raise bundle.BundleError(found.name, field=f"functions.{name}.precision", built=made_in,
+                                     here=self.settings["precision"], effect=f"calls to '{name}' use the JIT",
+                                     fix="set `precision` in the decorator or in buckets.yaml and build again",
+                                     reason="STALE_STAMP")
         entries = found.entries(name, self.settings["max_shapes"])
         try:
             captures = [(str(scope), str(module), str(key)) for scope, module, key in record["captures"]]
@@ -418,7 +431,7 @@ class FunctionState:
         try:
             with time_limit(self.settings["jit_timeout_ms"]):
                 plan = plan_live(self._program, self._plannable(args), self.function.read_capture,
-                                 self.settings["disable_fusions"])
+                                 self.settings["disable_fusions"], self.settings["precision"])
                 marks.append(("plan", perf_counter()))
                 code = lower_plan(plan)
                 marks.append(("lower", perf_counter()))
@@ -515,7 +528,7 @@ class FunctionState:
         elif engine == _dispatch.ENGINE_CODES["interpreter"]:
             self.asked_to_interpret += 1
         hook = trace_hook() if trace_hook is not None else None
-        return run_program(program, args, self.function.read_capture, hook=hook)
+        return run_program(program, args, self.function.read_capture, hook=hook, precision=self.settings["precision"])
 
     def run_original(self, args: tuple) -> object:
         """The result of the original function (fallback='python'), warned about once, counted."""
@@ -570,7 +583,7 @@ class FunctionState:
         if not writes and program is not None:
             from .interpreter import run_program
 
-            return run_program(program, args, self.function.read_capture)
+            return run_program(program, args, self.function.read_capture, precision=self.settings["precision"])
         kind, text = _TRAPS.get(code, (InternalError, f"trap {code} of compiled code"))
         extents = dict(_shape_of_args(self.function, args))
         said = re.sub(r"\w+\.shape\[\d+\]", lambda found: str(extents.get(found[0], found[0])), said)

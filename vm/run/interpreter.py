@@ -267,18 +267,24 @@ HANDLERS: dict[int, Handler] = {row.code: globals()[f"exec_{row.name.lower()}"] 
 # --- running
 
 def run_program(program: Program, args: Sequence[object], read_capture: Callable[[int], object] | None = None, *,
-                max_steps: int | None = None, max_bytes: int | None = None, hook: Hook | None = None) -> object:
+                max_steps: int | None = None, max_bytes: int | None = None, hook: Hook | None = None,
+                precision: str = "float32") -> object:
     """The result of a verified program for positional arguments.
 
     args: one object per parameter; parameters left out at the end take their defaults.
     read_capture: capture index -> object; without it, globals are read from loaded modules (`module_captures`).
     max_steps, max_bytes: StepLimitError and MemoryLimitError past these (see `limits.Guard`).
+    precision: of float32 products (option `precision`).
     hook(program, index, registers): called before every instruction; it may change the registers.
     Exceptions are Python's and NumPy's own, with traceback entries for the user's lines.
     NumPy's floating-point warnings are silent.
     """
     frame = Frame(program, fill_defaults(program, args), read_capture or module_captures(program))
     code = _prepare(program)
+    if precision != "float32":
+        from .precision import handlers
+
+        code = handlers(code, [ins.op for ins in program.code], precision)
     check_unbound = any(value is UNBOUND for value in program.constants)
     pc = 0
     try:

@@ -43,7 +43,6 @@ from .tape_forms import append_nest
 
 _ACTS = {"none": 0, "relu": 1}
 _RESIDUAL = 256  # PB_TAPE_RESIDUAL
-_PRODUCT_DTYPES = {"f32": 0, "f64": 1}
 
 
 class Tape:
@@ -256,7 +255,7 @@ class _Encoder:
 
     def _contract(self, x: ContractCode) -> None:
         self.places.append((len(self.words), x))
-        out = [_PRODUCT_DTYPES[x.dtype], len(x.batch), _ACTS[x.act], x.pack, x.m, x.n, x.k, *x.batch]
+        out = [x.product_dtype, len(x.batch), _ACTS[x.act], x.pack, x.m, x.n, x.k, *x.batch]
         for ref in (x.a, x.b, x.out):
             out += (ref.base, ref.offset, *ref.strides)
         bias = x.bias or Ref(-1, -1, (-1,))

@@ -50,6 +50,7 @@ def step_text(code: Code, instr: Instr) -> str:
     if isinstance(instr, ContractCode):
         batch = "".join(f"{reg(extent)} x " for extent in instr.batch)
         parts = [f"product {instr.dtype} {batch}({reg(instr.m)}, {reg(instr.k)}) @ ({reg(instr.k)}, {reg(instr.n)})",
+                 f"in {instr.rounding}" if instr.rounding else "",
                  "packed" if instr.pack >= 0 else "", "+ bias" if instr.bias is not None else "",
                  "+ residual" if instr.residual is not None else "",
                  instr.act if instr.act != "none" else ""]
