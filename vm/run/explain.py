@@ -11,6 +11,7 @@ from ..errors import PrebakeError, UnsupportedError
 from . import _dispatch
 from .rows import why_row_differs
 from .stats import buckets, nearest_bucket, short_shape, symbol_names
+from .tensors import Arrays
 
 # what to do about a miss
 _FIXES = {
@@ -91,6 +92,11 @@ def explain_call(state: Any, args: tuple) -> Explanation:
     function = state.function
     engine = function._engine()
     if engine != _dispatch.ENGINE_CODES["python"]:
+        try:
+            args = Arrays(args, state.fn.__code__).args
+        except UnsupportedError as error:
+            served = "python" if state.fallback == "python" else "none"
+            return Explanation(function.name, served, state.reason_of(0), None, [], "", "", error.what, {}, instead=error.hint)
         state = state.serving(args)
         function = state.function
     _, planned = function._entries()

@@ -24,6 +24,7 @@ from .collector import paused_collector
 from .deadline import Overdue, time_limit
 from .log import is_logging, log, log_once, wants_dump, warn
 from .names import module_of, qualified_name
+from .tensors import Arrays, may_hold_tensors
 
 TRAPPED = 6  # a status of _dispatch.Entry
 RAISE = 7    # the trap of a `raise` of the program
@@ -357,6 +358,15 @@ class FunctionState:
     def miss(self, args: tuple, engine: int, why: int) -> object:
         """The result of a call that no present plan takes; why: the furthest that a prebuilt plan got."""
         reason = self.reason_of(why)
+        if may_hold_tensors(args):
+            try:
+                arrays = Arrays(args, self.fn.__code__)
+            except UnsupportedError as error:
+                if self.fallback != "python":
+                    raise
+                return self._run_python(args, error)
+            if arrays.is_other:
+                return arrays.restore(self.function._serve(arrays.args))
         if self.main is None and self._program is None:
             found = self.serving(args)
             if found is not self:
