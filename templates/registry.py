@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from functools import cache, lru_cache
+from types import MethodType
 from typing import Any
 
 from .kernels import ROWS, UFUNC_METHODS
@@ -156,7 +157,11 @@ def _no_operation(*operands: Any) -> None:
 
 def _method(name: str) -> Callable[..., Any]:
     def call(a: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(a, name)(*args, **kwargs)
+        method = getattr(a, name)
+        if kwargs and isinstance(method, MethodType) and not hasattr(a, "__array_interface__"):
+            # an object's own method of that name: how its parameters are called is not known here
+            raise TypeError(f"'{name}' of {type(a).__name__!r} is no array method: prebake calls methods of arrays and of self")
+        return method(*args, **kwargs)
     return call
 
 

@@ -508,3 +508,30 @@ def test_values_in_cells_of_helpers(monkeypatch: pytest.MonkeyPatch, engine: str
     check(f, X)
     program = prebake.vm.lang.bytecode.Program.from_bytes(f.bytecode.to_bytes())
     assert [c.name for c in program.captures] == ["local|k", "local|table"]
+
+
+class Tally:
+    """Methods with the names of arrays' methods and parameters of their own."""
+
+    def sum(self, x, scale=3):
+        return x * scale
+
+    def copy(self):
+        return np.ones(7)
+
+
+@prebake.jit
+def _sums(tally, x):
+    return tally.sum(x)
+
+
+@prebake.jit
+def _copies(tally, x):
+    return tally.copy() + x
+
+
+def test_methods_of_other_objects_are_not_taken_for_those_of_arrays() -> None:
+    check(_copies, Tally(), X)
+    check(_sums, X, 0)
+    with pytest.raises(TypeError, match="'sum' of 'Tally' is no array method"):
+        _sums(Tally(), X)

@@ -84,9 +84,9 @@ class Arrays:
                 return value
             if isinstance(value, tuple):
                 return value._make(parts) if hasattr(value, "_make") else type(value)(parts)
-            made = copy.copy(value)
-            made[:] = parts
-            return made
+            new = copy.copy(value)
+            new[:] = parts
+            return new
         held = getattr(value, "__dict__", None)
         if type(held) is not dict:
             return value
