@@ -151,7 +151,8 @@ class _Printer(LoopPrinter):
         flex_out = [self.outs[k] for k in stores if self.inner_kind(self.outs[k]) == "flex"
                     and self.nest.outs[k].mask < 0 and not self.nest.outs[k].indexes]
         extent = self.extents[self.inner].value
-        in_blocks = bool(self.reductions) or bool(flex_in) or bool(flex_out)
+        vectors = VectorLoop(self, slots, stores)
+        in_blocks = bool(self.reductions) or bool(flex_in) or bool(flex_out) or vectors.is_staged
         if not in_blocks:
             self.out(f"const int64_t m = n{self.tag[self.inner]};")
             first = ""
@@ -166,7 +167,6 @@ class _Printer(LoopPrinter):
         self.direct: dict[tuple[int, str], str] = {}
         for access in [*inputs, *(self.outs[k] for k in stores)]:
             self.print_inner_pointer(access, first, access in flex_in, access in flex_out)
-        vectors = VectorLoop(self, slots, stores)
         buffered = self.reduction_buffers(slots, stores, vectors.carried)
         early = [k for k in self.reductions if k not in self.compressed and self.is_inner_reduced
                  and k not in vectors.carried and self.direct[k, "value"] not in buffered.values()]

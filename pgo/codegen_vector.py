@@ -6,6 +6,9 @@ vectorises as well as it can. What an element becomes does not depend on where i
 registers and the few elements at the end go through the same functions (pb_vector.h), and these give lane by lane what
 pb_scalar.h gives.
 
+Where several long operations follow each other the loop becomes one loop for each, over blocks that pass what later ones need
+through the first-level cache: side by side their constants and intermediate values would not fit the registers.
+
 How many registers go together is a matter of latency against registers: independent ones fill the pipelines while one
 waits, until their values no longer fit the register file.
 """
@@ -58,6 +61,7 @@ class VectorLoop:
         self.buffered: dict[tuple[int, str], str] = {}
         self.fits = self.is_possible(computed)
         self.carried = [k for k in computed if self.fits and self.is_carried(k)]
+        self.stages = self.plan_stages() if self.fits else []
 
     # --- whether ------------------------------------------------------------------------------------------------------
 
@@ -93,34 +97,82 @@ class VectorLoop:
     def is_float(op: NodeOp) -> bool:
         return op.op != "mov" and (op.dtype in ("f32", "f64") or op.operand_dtype in ("f32", "f64"))
 
-    def width(self) -> int:
-        """How many registers go together."""
-        long = sum(op.op in _LONG for op in self.ops)
-        if any(op.op in GUARDED for op in self.ops) or long > 3:
+    # --- stages -------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether the loop wants to be called for at most PB_BLOCK elements at a time."""
+        return len(self.stages) > 1
+
+    def plan_stages(self) -> list[list[int]]:
+        """The operations' slots, in loops of their own with at most one long operation in each."""
+        stage_of: dict[int, int] = {}
+        taken: set[int] = set()
+        for slot in self.slots:
+            if slot < self.n_inputs:
+                continue
+            op = self.nest.ops[slot - self.n_inputs]
+            stage = max((stage_of.get(a, 0) for a in op.args), default=0)
+            if op.op in _LONG:
+                while stage in taken:
+                    stage += 1
+                taken.add(stage)
+            stage_of[slot] = stage
+        stages: list[list[int]] = [[] for _ in range(max(stage_of.values()) + 1)]
+        for slot, stage in stage_of.items():
+            stages[stage].append(slot)
+        return stages
+
+    def width(self, slots: Sequence[int]) -> int:
+        """How many registers go together in a loop over these operations."""
+        names = {self.nest.ops[slot - self.n_inputs].op for slot in slots}
+        if names & {*GUARDED}:
             return 1
-        return 2 if long > 1 or (long and self.bits == "64") else 4
+        return 2 if names & _LONG and self.bits == "64" else 4
 
     # --- text ---------------------------------------------------------------------------------------------------------
 
     def print(self, buffered: dict[tuple[int, str], str]) -> None:
         """buffered: (slot, memory dtype) -> block on the stack that an inner reduction takes afterwards."""
-        out, width = self.p.out, self.width()
+        out = self.p.out
         self.buffered, self.inside = buffered, set(self.slots)
         for slot in self.spread:
             out(f"const pb_v_{self.kind(slot)} w{slot} = pb_v_fill_{self.kind(slot)}(v{slot});")
+        last = self.stages[-1]
+        ends = self.results()
+        self.passed = {a for stage in self.stages for slot in stage for a in self.nest.ops[slot - self.n_inputs].args
+                       if a >= self.n_inputs and a in self.inside and a not in stage}
+        self.passed |= {slot for slot in ends if slot >= self.n_inputs and slot in self.inside and slot not in last}
+        for slot in sorted(self.passed):
+            out(f"pb_i{self.bits} z{slot}[PB_BLOCK] __attribute__((aligned(64)));")
+        for stage in self.stages:
+            self.print_stage(stage, is_last=stage is last)
+
+    def results(self) -> set[int]:
+        """Slots that stores, reductions and buffers take."""
+        found = {slot for slot, _ in self.buffered}
+        found |= {self.nest.outs[k].slot for k in [*self.stores, *self.accumulated, *self.carried]}
+        return found | {self.nest.outs[k].mask for k in self.stores if self.nest.outs[k].mask >= 0}
+
+    def print_stage(self, stage: list[int], is_last: bool) -> None:
+        out, width = self.p.out, self.width(stage)
         copies = [f"_{u}" for u in range(width)] if width > 1 else [""]
-        for k in self.carried:
+        read = {a for slot in stage for a in self.nest.ops[slot - self.n_inputs].args} | (self.results() if is_last else set())
+        self.loads = sorted((read & self.inside) - set(stage))
+        self.first = copies[0]
+        out("{")
+        for k in self.carried if is_last else ():
             for copy in copies:
                 out(f"pb_carry_{self.carry(k)} q{k}{copy} = pb_carry_{self.carry(k, 'begin')}();")
         out("int64_t l = 0;")
         if width > 1:
             out(f"for (; l + {width} * {self.lanes} <= m; l += {width} * {self.lanes}) {{")
-            self.body(copies, is_whole=True)
+            self.body(stage, copies, is_whole=True, is_last=is_last)
             out("}")
         out(f"for (; l < m; l += {self.lanes}) {{")
-        self.body([""], is_whole=False)
+        self.body(stage, [""], is_whole=False, is_last=is_last)
         out("}")
-        for k in self.carried:
+        for k in self.carried if is_last else ():
             step = width // 2
             while step:  # neighbours meet as a tree
                 for u in range(step):
@@ -128,6 +180,7 @@ class VectorLoop:
                 step //= 2
             reduce, dtype = self.nest.outs[k].reduce, self.nest.slot_dtype(self.nest.outs[k].slot)
             out(f"pb_fold_{reduce}_carry_{dtype}(&s{k}, &q{k}{copies[0]});")
+        out("}")
 
     def carry(self, k: int, step: str = "") -> str:
         """Name of a carried reduction's type, or of a step of it."""
@@ -142,23 +195,26 @@ class VectorLoop:
     def value(self, slot: int, copy: str) -> str:
         return f"w{slot}{copy}" if slot in self.inside else f"w{slot}"
 
-    def body(self, copies: list[str], is_whole: bool) -> None:
+    def body(self, stage: list[int], copies: list[str], is_whole: bool, is_last: bool) -> None:
         """Every slot for each of the registers, then what is stored of them."""
         out = self.p.out
         places = ["l" if u == 0 else f"l + {u} * {self.lanes}" for u in range(len(copies))]
-        for slot in self.slots:
+        for slot in [*self.loads, *stage]:
             for copy, place in zip(copies, places, strict=True):
-                text = self.load(slot, place, is_whole) if slot < self.n_inputs else \
-                    self.operation(self.nest.ops[slot - self.n_inputs], copy)
+                text = self.operation(self.nest.ops[slot - self.n_inputs], copy) if slot in stage else \
+                    self.load(slot, place, is_whole)
                 out(f"const pb_v_{self.kind(slot)} w{slot}{copy} = {text};")
-        for copy, place in zip(copies, places, strict=True):
+        for slot in stage:
+            for copy, place in zip(copies, places, strict=True):
+                if slot in self.passed:  # whole registers: blocks are multiples of them
+                    out(f"pb_v_put_i{self.bits}(z{slot} + {place}, (pb_v_i{self.bits})w{slot}{copy});")
+        for copy, place in zip(copies, places, strict=True) if is_last else ():
             for k in self.carried:
                 o = self.nest.outs[k]
-                first = copy or ("_0" if self.width() > 1 else "")
                 rest = "" if is_whole else ", m - l"
                 step = self.carry(k, "take" if is_whole else "take_head")
-                out(f"pb_carry_{step}(&q{k}{first}, {self.value(o.slot, copy)}{rest});")
-            for (slot, memory), name in self.buffered.items():  # whole registers: blocks are multiples of them
+                out(f"pb_carry_{step}(&q{k}{copy or self.first}, {self.value(o.slot, copy)}{rest});")
+            for (slot, memory), name in self.buffered.items():
                 out(f"pb_v_put_{memory}({name} + {place}, {self.value(slot, copy)});")
             for k in self.accumulated:
                 o = self.nest.outs[k]
@@ -169,6 +225,8 @@ class VectorLoop:
                 self.store(k, copy, place, is_whole)
 
     def load(self, slot: int, place: str, is_whole: bool) -> str:
+        if slot >= self.n_inputs:
+            return f"(pb_v_{self.kind(slot)})pb_v_at_i{self.bits}(z{slot} + {place})"
         access = self.p.inputs[slot]
         dtype = access.memory
         if self.p.inner_kind(access) in ("unit", "flex"):

@@ -15,6 +15,7 @@ from prebake.pgo.codegen import Kernel
 from prebake.templates import levels
 from prebake.templates.scalars import OPS, ScalarOp
 from prebake.vm.plan.lower import lower_plan
+from prebake.vm.plan.passes import run_passes
 
 FLOATS = {"f32": np.float32, "f64": np.float64}
 LEVELS = [level.name for level in levels.runnable_levels()]
@@ -82,15 +83,25 @@ def test_lanes_are_scalars(library: ctypes.CDLL, op: ScalarOp) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_position_does_not_matter(dtype: str) -> None:
-    """Every length, from an address that is not aligned: the results are parts of the longest one's."""
+@pytest.mark.parametrize("stages", [1, 3])
+def test_position_does_not_matter(dtype: str, stages: int) -> None:
+    """Every length, from an address that is not aligned: the results are parts of the longest one's; several long operations
+    are loops of their own over blocks."""
     b = Builder()
     x = b.arg("x", [None], dtype)
-    b.ret(b.unary("tanh", b.binary("mul", x, b.unary("exp", x))))
-    run = drivers({"chain": lower_plan(b.plan())})["chain"]
-    data = (np.random.default_rng(5).standard_normal(300) * 4).astype(FLOATS[dtype])
+    y = b.binary("mul", x, b.unary("exp", x))
+    z = b.binary("sub", b.unary("tanh", y), b.binary("div", b.unary("log", b.unary("abs", y)), x)) if stages > 1 else y
+    b.ret(b.where(b.binary("gt", x, 0.25), z, b.binary("maximum", y, 0.0)))
+    code = lower_plan(run_passes(b.plan()))
+    assert c_source([Kernel("pb_k", code, {})]).count("pb_v_put_head_") == 1  # one nest
+    run = drivers({"chain": code})["chain"]
+    data = (np.random.default_rng(5).standard_normal(900) * 3).astype(FLOATS[dtype])
     whole = run({0: data})
-    for n in [*range(70), 127, 128, 129, 300]:
+    y64 = data * np.exp(data.astype(np.float64))
+    z64 = np.tanh(y64) - np.log(np.abs(y64)) / data if stages > 1 else y64
+    np.testing.assert_allclose(whole, np.where(data > 0.25, z64, np.maximum(y64, 0)), rtol=1e-5 if dtype == "f32" else 1e-13,
+                               atol=1e-5 if dtype == "f32" else 1e-13)
+    for n in [*range(70), 127, 128, 129, 255, 256, 257, 511, 512, 513, 900]:
         for start in (0, 1, 3):
             np.testing.assert_array_equal(run({0: data[start:start + n]}), whole[start:start + n])
 
