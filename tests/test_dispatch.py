@@ -8,6 +8,8 @@ import gc
 import itertools
 import os
 import pickle
+import select
+import signal
 import sys
 import threading
 import weakref
@@ -18,7 +20,8 @@ import pytest
 from oracles import memory_limit
 
 import prebake
-from prebake.vm.run import _dispatch
+from prebake.vm.plan import planner
+from prebake.vm.run import _dispatch, forks
 
 SCALE = 2.0
 
@@ -714,6 +717,52 @@ def test_works_in_a_forked_child():
         os._exit(0)
     os.waitpid(pid, 0)
     assert os.read(read, 1) == b"1"
+
+
+def _plans_in_a_child(x):
+    """What a forked child says of a function that it plans itself; '' when it does not end."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(write, b"1" if np.array_equal(prebake.jit(affine.__wrapped__)(x, x), affine.__wrapped__(x, x)) else b"0")
+        finally:
+            os._exit(0)
+    os.close(write)
+    found, _, _ = select.select([read], [], [], 20)
+    if not found:
+        os.kill(pid, signal.SIGKILL)
+    answer = os.read(read, 1)
+    os.close(read)
+    os.waitpid(pid, 0)
+    return answer
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("patience", [forks.PATIENCE_S, 0.0])
+def test_a_child_that_is_forked_while_another_thread_plans(monkeypatch, patience):
+    monkeypatch.setattr(forks, "PATIENCE_S", patience)
+    x = data(5, 5)
+    begun, ended = threading.Event(), threading.Event()
+    trim = planner.trim_interned
+
+    def slowly(*limit):
+        if threading.current_thread() is not threading.main_thread():
+            begun.set()
+            ended.wait(0.3)
+        trim(*limit)
+
+    monkeypatch.setattr(planner, "trim_interned", slowly)
+    thread = threading.Thread(target=lambda: prebake.jit(affine.__wrapped__)(x, x))
+    thread.start()
+    assert begun.wait(20)
+    try:
+        assert _plans_in_a_child(x) == b"1"
+    finally:
+        ended.set()
+        thread.join()
+    assert _plans_in_a_child(x) == b"1"  # nobody holds anything
 
 
 def test_temporaries_that_no_memory_holds_are_the_interpreters_task():

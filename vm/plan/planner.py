@@ -15,7 +15,7 @@ from .signature import Signature
 from .steps import Contract, Note, Plan, walk
 from .typed import type_program
 
-_planning = RLock()  # expressions are interned process-wide: one planning at a time
+planning = RLock()  # expressions are interned process-wide: one planning at a time
 
 __all__ = ["PlanRefused", "plan_live", "plan_recorded"]
 
@@ -37,10 +37,18 @@ def plan_recorded(program: Program, signature: Signature, sample: Mapping[str, i
 
 def _plan(program: Program, reader: LiveReader | RecordedReader, disable_fusions: Sequence[str],
           precision: str) -> Plan:
-    with _planning:
+    with planning:
         trim_interned()
         plan = run_passes(type_program(program, reader, ROUNDINGS[precision]), disable_fusions)
     if precision != "float32":
         count = sum(isinstance(step, Contract) and step.rounding != "" for step in walk(plan.steps))
         plan.notes["precision"] = [Note(f"{count} products round their operands to {precision}")]
     return plan
+
+
+def restart(is_clean: bool) -> None:
+    """Begin anew in a forked child. is_clean: nobody was planning when it was made."""
+    global planning
+    planning = RLock()
+    if not is_clean:
+        trim_interned(0)

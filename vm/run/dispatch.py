@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import flags, options
 from ..errors import ConfigError, PrebakeError
-from . import _dispatch, bundle, deadline, function
+from . import _dispatch, bundle, deadline, forks, function
 from .log import warn
 
 JitFunction = _dispatch.JitFunction
@@ -152,6 +152,7 @@ def _look_again() -> None:
 
 
 def _after_fork() -> None:
+    forks.after_in_child()
     deadline.reset_after_fork()
     for state in function.living():
         state.reset_after_fork()
@@ -173,7 +174,7 @@ def _start() -> None:
         warn(fault)
     options.on_configure(_apply_configuration)
     bundle.on_change(_look_again)
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(before=forks.before_fork, after_in_parent=forks.after_in_parent, after_in_child=_after_fork)
     if flags.read("PREBAKE_PROFILE"):
         from . import recorder
 
