@@ -39,7 +39,9 @@ _ATOMS = tuple(register(f"block{i}", 0) for i in range(_MOST_AXES + 1))
 
 def block_attention(plan: Plan, policy: ShapePolicy) -> str:
     """Turn each pair of products with row-wise steps between them into a loop over blocks."""
-    if not any(isinstance(step, Contract) for step in walk(plan.steps)):
+    steps = walk(plan.steps)
+    products = [at for at, step in enumerate(steps) if isinstance(step, Contract)]
+    if not products or Nest not in set(map(type, steps[products[0]:products[-1]])):
         return ""
     usage = Usage(plan)
     count = 0

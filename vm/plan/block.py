@@ -23,6 +23,7 @@ from .steps import (
     ScalarReg,
     Step,
     View,
+    walk,
 )
 from .usage import Region, Usage, accesses, may_trap
 
@@ -36,6 +37,9 @@ BLOCK_BYTES = 256 << 10  # rows of everything that a block touches: half of a sm
 
 def block_rows(plan: Plan, policy: ShapePolicy) -> str:
     """Turn runs of nests over the same rows into loops over blocks of rows."""
+    steps = walk(plan.steps)
+    if [*map(type, steps)].count(Nest) < 2 and not any(isinstance(step, Contract) and step.b.buffer.constant for step in steps):
+        return "0 blocks"
     usage = Usage(plan)
     count = 0
     for region in usage.regions:
