@@ -812,3 +812,26 @@ def test_statistics_while_other_threads_work():
         sys.setswitchinterval(interval)
         for thread in threads:
             thread.join()
+
+
+@pytest.mark.parametrize("engine", ["interpreter", "jit"])
+def test_containers_that_hold_themselves_or_are_very_deep(engine):
+    def first(c, x):
+        return c, x + 1
+
+    x = np.ones(3)
+    own: list = [x]
+    own.append(own)
+    wide: list = []
+    wide.extend([wide] * 60)
+    named: dict = {"w": x}
+    named["self"] = named
+    deep: list = []
+    for _ in range(5000):
+        deep = [deep]
+    for container in (own, wide, named, deep):
+        with prebake.engine(engine):
+            same, y = prebake.jit(first)(container, x)
+        assert same is container and np.array_equal(y, x + 1)
+    while deep:  # the interpreter of Python would free them by recursion
+        deep = deep[0]

@@ -680,8 +680,9 @@ def _wrap_again(fn: Any, shapes: Any, given: Any, fallback: str, threads: Any, t
     return jit(fn, shapes=shapes, options=given, fallback=fallback, threads=threads, tier_up=tier_up)
 
 
-def _fingerprint(args: tuple) -> tuple[object, object]:
-    """(key with shapes, key without) of arguments, by which refusals are remembered."""
+def _fingerprint(args: tuple, depth: int = 8, room: list[int] | None = None) -> tuple[object, object]:
+    """(key with shapes, key without) of arguments, by which refusals are remembered. Containers may hold themselves."""
+    room = [1000] if room is None else room  # items that are looked at
     exact: list[object] = []
     kind: list[object] = []
     for value in args:
@@ -693,8 +694,9 @@ def _fingerprint(args: tuple) -> tuple[object, object]:
         elif isinstance(value, (bool, int, float, str, type(None))):
             kind.append(type(value))
             exact.append((type(value), value))
-        elif isinstance(value, (tuple, list)) and len(value) <= 64:
-            inner = _fingerprint(tuple(value))
+        elif isinstance(value, (tuple, list)) and len(value) <= min(64, room[0]) and depth:
+            room[0] -= len(value)
+            inner = _fingerprint(tuple(value), depth - 1, room)
             kind.append((type(value), inner[1]))
             exact.append((type(value), inner[0]))
         else:

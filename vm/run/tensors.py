@@ -16,6 +16,7 @@ from ..errors import UnsupportedError
 
 _CPU = 1  # kDLCPU
 _MOST = 4096  # values that are looked at: an object may lead to the whole process
+_DEEPEST = 50  # containers inside each other
 _LEAVES = (np.ndarray, np.generic, int, float, complex, str, bytes, type(None), type, FunctionType, BuiltinFunctionType,
            MethodType, ModuleType, np.ufunc, np.dtype)
 
@@ -29,7 +30,7 @@ class Arrays:
     def __init__(self, args: tuple, code: CodeType) -> None:
         self._known: dict[int, tuple[Any, Any]] = {}  # id -> (what was given, what stands for it)
         self._tensors: dict[int, Any] = {}  # id of an array -> its tensor
-        self._code, self._place = code, ""
+        self._code, self._place, self._depth = code, "", 0
         found = []
         for name, value in zip(code.co_varnames, args, strict=False):
             self._place = name
@@ -49,10 +50,12 @@ class Arrays:
         known = self._known.get(id(value))
         if known is not None:
             return known[1]
-        if len(self._known) >= _MOST:
+        if len(self._known) >= _MOST or self._depth >= _DEEPEST:
             return value
         self._known[id(value)] = (value, value)  # what holds itself
+        self._depth += 1
         made = self._array(value) if hasattr(type(value), "__dlpack__") else self._container(value)
+        self._depth -= 1
         self._known[id(value)] = (value, made)
         return made
 

@@ -1,0 +1,101 @@
+"""Tier-up: plans made in process that are called often are compiled by a C compiler in the background and swapped in.
+
+Asked for with `jit(tier_up=True)`. A plan that served a shape 256 times (`_dispatch.set_hot_calls`) is handed to one thread,
+which prints it as a kernel for any extents under the plan's facts, compiles it (through the cache folder) and puts it in the
+place of the tape. Calls never wait for it. Where that fails, a line in the log says so once, and the tape goes on.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from functools import partial
+from importlib import import_module
+from time import perf_counter
+from typing import Any
+
+from ..plan.code import Code
+from ..plan.code_json import dispatch_spec
+from . import _dispatch
+from .collector import paused_collector
+from .log import log, log_once
+
+PROVIDER = "pgo.tier"  # in prebake[build]; asked when the first plan is hot: what runs knows nothing of how kernels are built
+
+_Job = tuple["weakref.ref[Any]", Any, Code]
+_jobs: deque[_Job] = deque()
+_current: _Job | None = None
+_wake = threading.Condition()
+_thread: threading.Thread | None = None
+
+
+def watch(state: Any, entry: Any, code: Code) -> None:
+    """Have an entry compiled once it is hot."""
+    entry.hot = partial(_submit, weakref.ref(state), code)
+
+
+def is_idle() -> bool:
+    """Whether nothing waits to be compiled."""
+    with _wake:
+        return not _jobs and _current is None
+
+
+def _submit(state: weakref.ref[Any], code: Code, entry: Any) -> None:
+    """Queue a hot entry; called in the middle of a call, so that nothing may be raised here."""
+    global _thread
+    with _wake:
+        _jobs.append((state, entry, code))
+        if _thread is None or not _thread.is_alive():
+            _thread = threading.Thread(target=_work, name="prebake-tier-up", daemon=True)
+            try:
+                _thread.start()
+            except RuntimeError as error:  # no more threads, or the interpreter is about to end
+                _jobs.clear()
+                log_once(f"tier-up: no thread ({error})")
+        _wake.notify()
+
+
+def _work() -> None:
+    global _current
+    while True:
+        with _wake:
+            while not _jobs:
+                _wake.wait()
+            _current = _jobs.popleft()
+        try:
+            _compile(*_current)
+        finally:
+            with _wake:
+                _current = None
+
+
+def _compile(reference: weakref.ref[Any], entry: Any, code: Code) -> None:
+    """Compile one entry and put it in the tape's place, or say why not."""
+    state = reference()
+    if state is None:
+        return
+    name, start = state.function.name, perf_counter()
+    try:
+        provider = import_module(f"{__package__.rpartition('.vm.')[0]}.{PROVIDER}")
+        table, kernel = provider.compile_code(code)
+        with paused_collector():
+            made = _dispatch.Entry(entry.row_tuples, dispatch_spec(code), state.settings["max_shapes"])
+            if not made.use_kernels(table, [(kernel, {})]):
+                raise LookupError(f"the table lacks {kernel}")
+        made.sample, made.note = entry.sample, entry.note
+        with state.lock:
+            if state.function._swap_planned(entry, made):
+                state.retired.append(entry)
+                log(f"{name}: a kernel compiled in the background took over after {(perf_counter() - start) * 1e3:.0f} ms")
+    except Exception as error:
+        log_once(f"{name}: tier-up failed, the tape stays ({type(error).__name__}: {(str(error).splitlines() or [''])[0]})")
+
+
+def reset_after_fork() -> None:
+    """The thread is not in the child: what it was at goes back into the queue, for the next one that is started."""
+    global _wake, _thread, _current
+    _wake, _thread = threading.Condition(), None
+    if _current is not None:
+        _jobs.appendleft(_current)
+        _current = None
