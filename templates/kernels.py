@@ -185,6 +185,8 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8222, "np.cov", "m, y=None, rowvar=True, bias=False, ddof=None"),
     (0x8223, "np.corrcoef", "x, y=None, rowvar=True"),
     (0x8224, "np.trapezoid", "y, x=None, dx=1.0, axis=-1"),
+    (0x8225, "np.nanpercentile", "a, q, axis=None, out=None, overwrite_input=False, method='linear', keepdims=False"),
+    (0x8226, "np.nanquantile", "a, q, axis=None, out=None, overwrite_input=False, method='linear', keepdims=False"),
     # scan
     (0x8301, "np.cumsum", "a, axis=None, dtype=None, out=None"),
     (0x8302, "np.cumprod", "a, axis=None, dtype=None, out=None"),

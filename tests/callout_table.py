@@ -46,7 +46,9 @@ def _along(x: np.ndarray, axis: int | None, one: int) -> Iterator[Call]:
         for at in (50, 50.0, [10, 50], np.float64(50), np.float32(50), np.array([1.0, 2.0]), np.array([1, 2], np.float32),
                    np.array([1, 2])):
             yield "np.percentile", (x, at, axis, N, False, "linear", keep)
+            yield "np.nanpercentile", (x, at, axis, N, False, "linear", keep)
         yield "np.quantile", (x, 0.25, axis)
+        yield "np.nanquantile", (x, 0.25, axis)
         yield "np.average", (x, axis, N, False, keep)
         yield "np.linalg.norm", (x, N, axis, keep)
         yield "np.linalg.vector_norm", (x, axis, keep)

@@ -290,6 +290,8 @@ def _quantile(q: Question) -> Made:
         raise q.refuse("of such dtypes")
     if str(option(q, "method")) != "linear":
         raise q.refuse("with method=")
+    if q.name.startswith("np.nan") and any(q.t.facts.ask_equal(extent, 0) for extent in x.shape):
+        raise q.refuse("of nothing")  # NumPy forgets about q then
     if where.is_scalar and where.weak:
         dtype = inexact(x.dtype)
     elif x.dtype[0] != "f":

@@ -63,7 +63,7 @@ for _rule, _names in (
     (e.multi_dot, "np.linalg.multi_dot"), (e.matvec, "np.matvec"), (e.vecmat, "np.vecmat"),
     # functions of arrays whose work or result is out of proportion
     (k.polyval_cost, "np.polyval"), (k.diff_cost, "np.diff"), (k.rows_squared_cost, "np.cov np.corrcoef"),
-    (k.quantile_cost, "np.percentile np.quantile"),
+    (k.quantile_cost, "np.percentile np.quantile np.nanpercentile np.nanquantile"),
     (k.nonzero_cost, "np.nonzero np.flatnonzero np.argwhere arr.nonzero"),
     (k.take_cost, "np.take arr.take"), (k.bincount_cost, "np.bincount"),
     (k.histogram_cost(1, 1), "np.histogram np.histogram_bin_edges"), (k.histogram_cost(2, 2), "np.histogram2d"),
