@@ -198,14 +198,22 @@ def _holds(step: Step, body: list[Step]) -> bool:
 def accesses(step: Step) -> tuple[list[View], list[View]]:
     """Views that a step reads and writes itself (nested regions left out)."""
     if isinstance(step, Nest):
-        reads = [item.view for item in step.inputs if item.view is not None]
+        reads = []
+        for item in step.inputs:
+            if item.view is not None:
+                reads.append(item.view)
         for op in step.ops:
             if op.view is not None:
                 reads.append(op.view)
         outs = step.outs
         return reads, [outs[0].view] if len(outs) == 1 else [out.view for out in outs]
     if isinstance(step, Contract):
-        return [view for view in (step.a, step.b, step.bias, step.residual) if view is not None], [step.out]
+        reads = [step.a, step.b]
+        if step.bias is not None:
+            reads.append(step.bias)
+        if step.residual is not None:
+            reads.append(step.residual)
+        return reads, [step.out]
     if isinstance(step, CallStep):
         return step.views(), [*step.views(written=True), *step.made()]
     if isinstance(step, LoadStep):
