@@ -415,7 +415,7 @@ def _combined(t: Any, a: Value, b: Value, sign: str) -> Value:
 def _bilinear(t: Any, name: str, values: Sequence[Value]) -> Value:
     """A product of two operands, as real products of their parts."""
     from .typed import RULES
-    a, b, *rest = values if name in ("op.matmul", "np.multiply.outer") else [_strong(t, v) for v in values]
+    a, b, *rest = values if name == "op.matmul" else [_strong(t, v) for v in values]
     dtype = _common([a, b])
     part = PART_OF[dtype]
 

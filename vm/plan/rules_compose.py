@@ -53,6 +53,8 @@ def diff(t: Typer, a: Value, n: Value = NONE, axis: Value | None = None, prepend
 @rule("np.trapezoid")
 def trapezoid(t: Typer, y: Value, x: Value = NONE, dx: Value = NONE, axis: Value = NONE) -> Value:
     arr = as_array(t, y)
+    if axis is not NONE and not given(axis):
+        raise PlanRefused("np.trapezoid along no axis", kind="kernel:np.trapezoid")
     where = t.axis_of(axis, arr.ndim) if given(axis) else arr.ndim - 1
     step: Value = dx if given(dx) else python_float(1.0)
     if given(x):

@@ -131,7 +131,7 @@ def vdot(t: Typer, a: Value, b: Value) -> Value:
     return product(t, ravel(t, as_array(t, a)), ravel(t, as_array(t, b)))  # type: ignore[arg-type]
 
 
-@rule("np.outer", "np.multiply.outer")
+@rule("np.outer")
 def outer(t: Typer, a: Value, b: Value, out: Value = NONE, *rest: Value) -> Value:
     return _outer(t, "multiply", ravel(t, as_array(t, a)), ravel(t, as_array(t, b)), out, rest)
 
@@ -152,7 +152,7 @@ def _register_outer(name: str) -> None:
     rule(f"np.{name}.outer")(rule_outer)
 
 
-for _name in ("add", "subtract", "divide", "maximum", "minimum", "power", "less", "less_equal", "greater",
+for _name in ("multiply", "add", "subtract", "divide", "maximum", "minimum", "power", "less", "less_equal", "greater",
               "greater_equal", "equal", "not_equal", "floor_divide", "remainder", "hypot", "arctan2", "bitwise_and",
               "bitwise_or", "bitwise_xor", "logical_and", "logical_or"):
     _register_outer(_name)

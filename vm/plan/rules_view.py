@@ -159,6 +159,8 @@ def squeeze(t: Typer, a: Value, axis: Value = NONE) -> Value:
             raise PlanRefused("squeeze of an axis that is not 1", kind="shape-error")
     else:
         drop = {i for i in range(arr.ndim) if t.facts.ask_equal(arr.shape[i], 1)}
+    if not drop and not given(axis):
+        return arr  # the very object
     return permute(arr, tuple(i for i in range(arr.ndim) if i not in drop))
 
 
