@@ -266,7 +266,14 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
                 t->b_ps = PBP_PANEL_ROW;
             }
             t->ahead = b;
-            if (!pack && g->b_cs == PBP_SIZE && (j + width) < n) {
+            if (w->on_the_fly && g->b_cs == PBP_SIZE && k * n * PBP_SIZE > PBP_FAR_BYTES) {
+                /* tiles fetch what is packed next, so that packing does not wait for memory */
+                const int64_t part = j % (PBP_GROUP * PBP_PANEL), next = j - part + PBP_GROUP * PBP_PANEL;
+                if (next + part < n)
+                    t->ahead += PBP_GROUP * PBP_PANEL_ROW, t->ahead_step = g->b_rs;
+                else if (!last)
+                    t->ahead = g->b + (k0 + kc) * g->b_rs + part * PBP_SIZE, t->ahead_step = g->b_rs;
+            } else if (!pack && g->b_cs == PBP_SIZE && (j + width) < n) {
                 t->ahead = b + width * PBP_SIZE;
                 t->ahead_step = g->b_rs;
             }
