@@ -76,7 +76,7 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
             manifest = _write_programs(bundle, functions, compiler, roots)
             files: dict[str, str] = {}
             if compiler is not None and any(f.plans for f in functions):
-                work = _Compilation(compiler, make_module(functions), records_digest(manifest.to_bytes()), Path(folder),
+                work = Compilation(compiler, make_module(functions), records_digest(manifest.to_bytes()), Path(folder),
                                     bundle, step)
                 files = work.run(wanted, _job_count(jobs))
             entries = {level: TargetFile(name, file_digest((bundle / name).read_bytes()))
@@ -141,7 +141,7 @@ def cython_source(module: Module) -> str:
     return render_file("kernels.pyx.in", {"c_source": module.text().replace("\\", "\\\\")})
 
 
-class _Compilation:
+class Compilation:
     """Cython once, then the C compiler once a CPU level; the product, equal in all bundles, is an object of its own."""
 
     def __init__(self, compiler: toolchain.Toolchain, module: Module, records: str, folder: Path, bundle: Path,

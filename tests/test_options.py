@@ -25,6 +25,11 @@ def test_every_option_is_ruled_on_and_documented():
         assert option.json_schema()["description"] == option.doc
 
 
+def test_every_option_is_on_its_page():
+    page = (ROOT / "docs" / "options.md").read_text()
+    assert re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE) == list(options.OPTIONS)
+
+
 @pytest.mark.parametrize(("name", "value"), [
     ("engine", "warp"), ("engine", 3), ("strict", 1), ("strict", None), ("disable_fusions", "chain"),
     ("disable_fusions", ["chains"]), ("precision", "float8"), ("jit_timeout_ms", 0), ("jit_timeout_ms", True),

@@ -91,7 +91,7 @@ _TABLE: tuple[Option, ...] = (
            in_key=True, choices=tuple(ROUNDINGS)),
     Option("jit_timeout_ms", "int", 5000, "a specialisation that takes longer is given up: that shape is interpreted",
            in_key=False, lowest=1),
-    Option("threads", "int", 1, "threads inside a kernel; kernels of this version use one", in_key=False, lowest=1),
+    Option("threads", "int", 1, "threads inside a kernel; kernels of this version use one, more warn", in_key=False, lowest=1),
     Option("memory_bytes", "int", None, "limit for the temporaries of one call; over it: MemoryError",
            in_key=False, lowest=1, nullable=True),
     Option("result_pool_bytes", "int", 128 << 20, "memory kept for results of the next calls; 0 switches the pool off",

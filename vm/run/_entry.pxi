@@ -49,6 +49,7 @@ cdef class Entry:
     cdef readonly list kernel_names
     cdef readonly list buckets         # of the kernels, {symbol: (lo, hi)}
     cdef public dict sample            # symbols when the plan was made
+    cdef public object hot             # called once with the entry when it served a shape often, or None
     cdef public object note            # whatever the owner wants to remember: plan log, fired rules
     cdef object keepalive
 
@@ -715,6 +716,9 @@ cdef class Entry:
             slot.last_ns = start
             slot.total_ns += start
             slot.timed += 1
+            if self.hot is not None and slot.count >= hot_calls:
+                hot, self.hot = self.hot, None
+                hot(self)
         if failed:
             if frame.trap_code == PB_TRAP_INTERPRET:
                 slot = self.slot(s)
@@ -781,6 +785,15 @@ cdef class Entry:
 
 cdef int64_t RELEASE_FROM_NS = 5000  # work below this keeps the GIL: letting it go costs more than it gives
 cdef int64_t timing_mask = 63        # one call in 64 is timed
+
+
+cdef int64_t hot_calls = 256
+
+
+def set_hot_calls(count):
+    """Calls of one shape after which an entry is hot."""
+    global hot_calls
+    hot_calls = count
 
 
 def set_timing(every):

@@ -287,6 +287,13 @@ cdef class JitFunction:
         del self.planned[most:]
         return dropped
 
+    def _swap_planned(self, Entry old, Entry made):
+        """Put an entry in the place of another one; False where that is gone."""
+        if old not in self.planned:
+            return False
+        self.planned[self.planned.index(old)] = made
+        return True
+
     def _clear(self):
         """Forget plans and captures (the function is compiled again)."""
         self.prebuilt, self.planned, self.variants = [], [], []

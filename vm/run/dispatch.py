@@ -28,8 +28,9 @@ def jit(fn: Any = None, *, shapes: Mapping[str, str] | None = None, options: Map
 
     shapes: names and relations of extents, {"x": "b d", "w": "d//2 k"}; every call checks them (ValueError).
     options: see `vm/options.py`. fallback: 'python' runs the original function where it is not supported, instead of
-    UnsupportedError. threads, tier_up: accepted and recorded; kernels of this version run on one thread, and nothing
-    is compiled in the background yet. Decorating never fails: what is wrong is raised at the first call.
+    UnsupportedError. threads: for work inside a kernel; kernels of this version run on one thread and say so. tier_up: where
+    a C compiler is present (and prebake[build]), plans made in process that are called often are compiled in the background
+    and swapped in. Decorating never fails: what is wrong is raised at the first call.
     """
     def decorate(target: Any) -> Any:
         if isinstance(target, JitFunction):
@@ -154,6 +155,9 @@ def _look_again() -> None:
 def _after_fork() -> None:
     forks.after_in_child()
     deadline.reset_after_fork()
+    tier = sys.modules.get(f"{__package__}.tier")  # loaded with the first plan that may be compiled
+    if tier is not None:
+        tier.reset_after_fork()
     for state in function.living():
         state.reset_after_fork()
 

@@ -22,7 +22,7 @@ from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError,
 from . import _dispatch, bundle
 from .collector import paused_collector
 from .deadline import Overdue, time_limit
-from .log import is_logging, log, log_once, wants_dump, warn
+from .log import is_logging, log, log_once, wants_dump, warn, warn_once
 from .names import module_of, qualified_name
 from .tensors import Arrays, may_hold_tensors
 
@@ -107,6 +107,9 @@ class FunctionState:
                 self.own["threads"] = options.OPTIONS["threads"].check(self.threads)
             before = {name: self.settings[name] for name in _CODE_OPTIONS if name in self.settings}
             self.settings = options.effective(self.own)
+            if self.settings["threads"] > 1:
+                warn_once(f"prebake: {self.function.name}: option threads={self.settings['threads']} has no effect yet, kernels "
+                          "of this version run on one thread")
             shape_check = None
             if self.shapes:
                 from .shape_spec import compile_check
@@ -497,6 +500,10 @@ class FunctionState:
         entry.use_tape(tape, load_stencils().table)
         entry.sample = {str(name): value for name, value in plan.sample.items()}
         entry.note = plan
+        if self.tier_up:
+            from . import tier
+
+            tier.watch(self, entry, code)
         return entry
 
     def _broken(self, error: Exception) -> str:

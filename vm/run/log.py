@@ -47,6 +47,13 @@ def warn(text: str) -> None:
     warnings.warn(text, RuntimeWarning, stacklevel=level)
 
 
+def warn_once(text: str) -> None:
+    """`warn`, but every text only once in a process."""
+    if text not in _once:
+        _once.add(text)
+        warn(text)
+
+
 def wants_dump(what: str) -> bool:
     """Whether PREBAKE_DUMP names this stage."""
     return what in flags.words("PREBAKE_DUMP")
