@@ -14,7 +14,7 @@ from plan_random import random_plan
 import prebake.vm.plan.attention as attention
 import prebake.vm.plan.block as block
 from prebake.vm.plan.check import check_plan
-from prebake.vm.plan.extents import const, floordiv, symbol
+from prebake.vm.plan.extents import Evaluator, const, floordiv, symbol
 from prebake.vm.plan.lower import lower_plan
 from prebake.vm.plan.passes import PASSES, run_passes
 from prebake.vm.plan.policy import BY_NAME
@@ -168,6 +168,17 @@ def test_softmax_is_a_block_of_three_nests() -> None:
     temps = {out.view.buffer for step in loop.body for out in step.outs} - {None}  # type: ignore[union-attr]
     sizes = [buffer.size_bytes.evaluate(plan.sample) for buffer in temps if buffer.kind == "temp"]
     assert max(sizes) <= block.BLOCK_BYTES < 300 * 300 * 4
+
+
+@pytest.mark.parametrize("rows", [1, 5, 84, 85, 120, 127, 128, 1000, 1001])
+def test_blocks_of_rows_are_of_nearly_one_size(rows: int) -> None:
+    """No block of a few rows at the end; none is more than half as large again as its share of the cache."""
+    plan = compare(row_softmax(), {"x.shape[0]": rows, "x.shape[1]": 384})
+    (loop,) = [step for step in plan.steps if isinstance(step, ForStep)]
+    size = Evaluator(lambda atom: plan.sample[str(atom.name)])(loop.step)
+    blocks = -(-rows // size)
+    assert size - (rows - (blocks - 1) * size) < blocks
+    assert size * 384 * 8 <= 1.5 * block.BLOCK_BYTES + 384 * 8
 
 
 def test_layer_norm_reads_its_input_three_times() -> None:

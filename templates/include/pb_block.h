@@ -93,6 +93,10 @@ typedef void (*pb_store_fn)(char *dst, const char *src, int64_t rows, int64_t ro
             if (step == (int64_t)sizeof(pb_##M)) {                                                                      \
                 const pb_##M *x = (const pb_##M *)src;                                                                  \
                 PB_VECTOR for (int64_t i = 0; i < n; i++) out[i] = pb_widen_##M(x[i]);                                  \
+            } else if (step == 2 * (int64_t)sizeof(pb_##M)) { /* one part of complex numbers; no load past the last one */ \
+                const pb_##M *x = (const pb_##M *)src;                                                                  \
+                PB_VECTOR for (int64_t i = 0; i < n - 1; i++) out[i] = pb_widen_##M(x[2 * i]);                          \
+                if (n > 0) out[n - 1] = pb_widen_##M(x[2 * n - 2]);                                                     \
             } else if (step == 0) {                                                                                     \
                 pb_##T x = pb_load_##M(src);                                                                            \
                 for (int64_t i = 0; i < n; i++) out[i] = x;                                                             \

@@ -218,8 +218,12 @@ class _Blocker:
                 total = total + best
         rows = emax(1, floordiv(BLOCK_BYTES, emax(1, total)))
         if rows.value is not None and rows.const > 4:
-            return const(rows.const // 4 * 4)
-        return rows
+            rows = const(rows.const // 4 * 4)
+        if not run.rows.is_entry:
+            return rows
+        # of nearly one size, half as large again rather than one more: a few rows cost a block's launches too
+        blocks = emax(1, floordiv(run.rows + floordiv(rows, 2), rows))
+        return emax(1, floordiv(run.rows + blocks - 1, blocks))
 
     def _shrink(self, run: _Run, block: Expr) -> dict[Buffer, Buffer]:
         """One-block stand-ins for the temporaries that live inside the run alone."""

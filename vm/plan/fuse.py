@@ -68,7 +68,7 @@ class _Fuser:
                     self._join_reductions(at, self.graphs[at])
                 if at in self.graphs:
                     self._note_made(self.graphs[at], at)
-            elif isinstance(step, Contract):
+            elif isinstance(step, Contract) and not self._sum_instead(step, at):
                 self._note_product(step, at)
         self._write_back(region.steps)
 
@@ -161,6 +161,35 @@ class _Fuser:
             return False
         self._count(name, graph)
         return True
+
+    def _sum_instead(self, product: Contract, at: int) -> bool:
+        """(2 * A) @ v: a matrix that is made for one vector alone costs more than the product, and is not made when each row is
+        summed as it is computed."""
+        a, b, out = product.a, product.b, product.out
+        found = self.made.get(a.buffer)
+        if product.n.value != 1 or product.batch or product.bias is not None or product.residual is not None or (
+                product.act != "none" or found is None or found[1] is None or b.buffer is a.buffer):
+            return False
+        source, way = found
+        producer = self.graphs.get(source)
+        if producer is None or not producer.n_ops or not _is_cheap(producer, way.node, True):
+            return False
+        axes, still = (product.m, product.k), const(0)
+        left = View(a.buffer, a.dtype, axes, a.strides, a.offset)
+        right = View(b.buffer, b.dtype, axes, (still, b.strides[0]), b.offset)
+        made = View(out.buffer, out.dtype, axes, (out.strides[0], still), out.offset)
+        dtype = product.dtype
+        nest = Nest(axes, [NestInput("view", dtype, left), NestInput("view", dtype, right)],
+                    [NestOp("mul", dtype, dtype, (0, 1))], [NestOut(2, "sum", made, 2)], product.position)
+        graph = self.graphs[at] = Graph.of(nest)
+        for key, node in graph.inputs.items():
+            if node.item.view is left:
+                if is_only_reader(self.usage, self.here, graph, left) and self._take(source, at, node, key, way):
+                    self._note_made(self.graphs[at], at)
+                    return True
+                break
+        del self.graphs[at]
+        return False
 
     def _count(self, name: str, graph: Graph) -> None:
         self.counts["copy" if name == "chain" and not graph.n_ops else name] += 1
