@@ -82,3 +82,25 @@ def test_no_axis_is_no_axis_of_trapezoid() -> None:
     function = load("import numpy as np\n\ndef f(x):\n    return np.trapezoid(x, axis=None)\n")
     with prebake.engine("jit"):
         assert outcome(prebake.jit(function), np.ones(3)) is outcome(function, np.ones(3)) is TypeError
+
+
+@pytest.mark.parametrize("call", [
+    "np.dot(x[:, :2], x[:, :2], out=x[:, :2])", "np.matmul(x[:, :2], x[:, :2], out=np.zeros((2, 2)))",
+    "np.dot(x, x.T, out=np.zeros((2, 2), x.dtype))", "np.dot(x, x.T, np.zeros((2, 2)))",
+    "np.matmul(x, x.T, out=np.zeros((2, 2), complex))", "np.dot(x, x.T, out=np.zeros((2, 2), x.dtype, order='F'))",
+    "np.dot(x[0], x[1], out=np.zeros((), x.dtype))", "np.matmul(x[:, :2], x[:, :2], out=x[:, :2])",
+    "np.dot(x, x[0], out=np.zeros(2, x.dtype))"])
+def test_products_into_arrays(call: str) -> None:
+    function = load(f"import numpy as np\n\ndef f(x):\n    y = {call}\n    return y\n")
+    for dtype in ("float64", "int8", "float32", "complex128", "bool"):
+        ours, theirs = (np.arange(6).reshape(2, 3).astype(dtype) for _ in range(2))
+        want = outcome(function, theirs)
+        with prebake.engine("jit"):
+            got = outcome(prebake.jit(function), ours)
+        assert type(got) is type(want)
+        np.testing.assert_array_equal(ours, theirs)
+        if isinstance(want, type):
+            assert issubclass(got, TypeError if issubclass(want, TypeError) else want)
+        else:
+            assert got.dtype == want.dtype
+            np.testing.assert_array_equal(got, want)

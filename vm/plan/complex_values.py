@@ -414,8 +414,11 @@ def _combined(t: Any, a: Value, b: Value, sign: str) -> Value:
 
 def _bilinear(t: Any, name: str, values: Sequence[Value]) -> Value:
     """A product of two operands, as real products of their parts."""
+    from .rules_elementwise import given
     from .typed import RULES
     a, b, *rest = values if name == "op.matmul" else [_strong(t, v) for v in values]
+    if rest and name.rpartition(".")[2] in ("matmul", "dot", "outer") and given(rest[0]):
+        raise PlanRefused(f"{name} of complex numbers with out=", kind=f"kernel:{name}")
     dtype = _common([a, b])
     part = PART_OF[dtype]
 

@@ -9,7 +9,7 @@ from .contraction import contraction, first_pair, implied_target
 from .extents import Expr, const
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, as_numpy, given, resolve_dtypes, ufunc
-from .rules_view import expand_dims, permute, ravel, reshaped
+from .rules_view import expand_dims, is_contiguous, permute, ravel, reshaped
 from .steps import ITEM_BYTES, Contract, Nest, NestOut, View, contiguous_strides
 from .typed import NONE, Typer, rule
 from .values import COMPUTE, Arr, Num, Static, Value, python_int
@@ -100,6 +100,8 @@ def dot(t: Typer, a: Value, b: Value, out: Value = NONE) -> Value:
         raise PlanRefused("np.dot of more than two axes on the right", kind="kernel:np.dot")
     if given(out):
         from .rules_elementwise import into_out
+        if not isinstance(out, Arr) or not out.ndim or out.dtype != result.dtype or not is_contiguous(t, out.view):  # type: ignore[union-attr]
+            raise PlanRefused("np.dot into an array that NumPy refuses", kind="ufunc-types")
         return into_out(t, result, out, None)
     return result
 
