@@ -168,21 +168,26 @@ def linspace(t: Typer, start: Value, stop: Value, num: Value = NONE, endpoint: V
     n = t.int_expr(num) if given(num) else const(50)
     closed = not given(endpoint) or t.is_true(endpoint)
     div = n - 1 if closed else n
-    name = _dtype(t, dtype, "f64")
-    if name != "f64" or common_dtype(t, [start, stop]) in ("f16", "f32") or not t.facts.ask_less_equal(1, div):
+    common = common_dtype(t, [start, stop])
+    within = common if common in ("f16", "f32") else "f64"  # what NumPy computes in
+    name = _dtype(t, dtype, within)
+    if within == "f16" or name not in ("f32", "f64") or not t.facts.ask_less_equal(1, div):
         raise PlanRefused("np.linspace of this length or dtype", kind="kernel:np.linspace")
     scalars = t.scalar_body()
-    lo, hi = (scalars.cast(t.scalar_slot(scalars, v), "f64") for v in (start, stop))
-    step = scalars.op("div", "f64", scalars.op("sub", "f64", hi, lo),
-                      scalars.cast(t.scalar_slot(scalars, python_int(div)), "f64"))
+    lo, hi, parts = (scalars.cast(t.scalar_slot(scalars, v), within) for v in (start, stop, python_int(div)))
+    delta = scalars.op("sub", within, hi, lo)
+    step = scalars.op("div", within, delta, parts)
+    tiny = scalars.op("eq", within, step, scalars.const(0.0, within))  # it underflows: NumPy divides each element
+    factor = scalars.op("select", within, tiny, delta, step)
+    divisor = scalars.op("select", within, tiny, parts, scalars.const(1.0, within))
 
     def value(body: Any, index: list[Any]) -> Any:
-        x = body.op("add", "f64", body.op("mul", "f64", body.cast(index[0], "f64"), body.scalar(step, "f64")),
-                    body.scalar(lo, "f64"))
+        at = body.op("div", within, body.cast(index[0], within), body.scalar(divisor, within))
+        x = body.op("add", within, body.op("mul", within, at, body.scalar(factor, within)), body.scalar(lo, within))
         if not closed:
             return x
         last = body.op("eq", "i64", index[0], t.scalar_slot(body, python_int(div)))
-        return body.op("select", "f64", last, body.scalar(hi, "f64"), x)
+        return body.op("select", within, last, body.scalar(hi, within), x)
     return indexed(t, (n,), name, value)
 
 
