@@ -162,9 +162,9 @@ def _rules(plan: Any) -> list[str]:
 
 
 def _raw_shape(state: Any, args: tuple) -> tuple[tuple[str, int], ...]:
-    from .function import _shape_of_args
+    from .arguments import shape_of_args
 
-    return _shape_of_args(state.function, args)
+    return shape_of_args(state.function, args)
 
 
 def _shape(entry: Any, args: tuple, names: dict[str, str], state: Any) -> dict[str, int]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 import weakref
@@ -20,26 +19,19 @@ from .. import flags, options
 from ..bindings import ABSENT, Watch, cell_at, first_change, underlying, watch_own_names, watch_rows
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
+from .arguments import describe_args, fingerprint, shape_of_args
 from .collector import paused_collector
 from .deadline import Overdue, time_limit
-from .log import is_logging, log, log_once, wants_dump, warn, warn_once
+from .log import is_logging, log, log_once, stage_times, wants_dump, warn, warn_once
 from .names import module_of, qualified_name
 from .tensors import Arrays, may_hold_tensors
 
 TRAPPED = 6  # a status of _dispatch.Entry
-RAISE = 7    # the trap of a `raise` of the program
 MAX_MISSES = 256   # misses kept one by one for calls that no plan served
 MAX_REFUSED = 4096
 MAX_VARIANTS = 32  # programs of one function, for classes that override what it calls
 MAX_REFUSALS = 8   # refused shapes of one kind of arguments after which the kind itself is refused
 _CODE_OPTIONS = tuple(name for name, option in options.OPTIONS.items() if option.in_key)
-_TRAPS: dict[int, tuple[type[Exception], str]] = {
-    1: (IndexError, "index out of bounds"),
-    2: (ZeroDivisionError, "division by zero"),
-    3: (OverflowError, "number out of bounds for its dtype"),
-    4: (ValueError, "shapes do not fit"),
-    5: (MemoryError, "no memory for a result"),
-}
 
 states: weakref.WeakSet[FunctionState] = weakref.WeakSet()
 startup_error: ConfigError | None = None  # a wrong PREBAKE_ENGINE
@@ -228,7 +220,8 @@ class FunctionState:
                 self._compile_again()
             with suppress(UnsupportedError, VerifyError):
                 self.program()
-            if not self.function._differs(args) and (self._unsupported is None or not self._is_method_of(args)):
+            if not args or (not self.function._differs(args)
+                            and (self._unsupported is None or not self._is_method_of(args))):
                 return self
             for at, variant in enumerate(self.variants):
                 if not variant.function._differs(args):
@@ -378,7 +371,7 @@ class FunctionState:
             from .explain import miss_text
 
             raise PrebakeError(f"{self.function.name}: no prebuilt kernel takes this call ({reason}), and the engine "
-                               f"is 'prebuilt'\n  arguments {_describe_args(args)}{miss_text(self, args)}")
+                               f"is 'prebuilt'\n  arguments {describe_args(args)}{miss_text(self, args)}")
         if engine == _dispatch.ENGINE_CODES["interpreter"]:
             return self.interpret(args, engine, why)
         try:
@@ -387,7 +380,7 @@ class FunctionState:
             if self.fallback != "python":
                 raise
             return self.run_original(args)
-        exact, kind = _fingerprint(args)
+        exact, kind = fingerprint(args)
         if not self._is_refused(exact, kind):
             generation = self.generation
             with self.lock:
@@ -455,7 +448,7 @@ class FunctionState:
                 where = where.tb_next
             place = where.tb_frame.f_code.co_qualname if where is not None else "?"
             return None, (f"gave up after {(perf_counter() - start) * 1e3:.0f} ms (jit_timeout_ms) in {place}; "
-                          f"{_stage_times(start, marks)}")
+                          f"{stage_times(start, marks)}")
         except PlanRefused as error:
             return None, f"{error.kind}: {error.reason}"
         except (PrebakeError, MemoryError, RecursionError, NameError):
@@ -471,9 +464,9 @@ class FunctionState:
             from ..plan.show import result_shapes
 
             passes = ", ".join(f"{name} {ms:.2f}" for name, ms, _ in plan.log)
-            log(f"Compiled {self.function.name} for input shape {_describe_args(args)} -> {result_shapes(plan)} in "
+            log(f"Compiled {self.function.name} for input shape {describe_args(args)} -> {result_shapes(plan)} in "
                 f"{(marks[-1][1] - start) * 1e3:.2f} ms{f', after a miss ({reason})' if reason else ''}: "
-                f"{_stage_times(start, marks)} (passes: {passes})")
+                f"{stage_times(start, marks)} (passes: {passes})")
         return entry, ""
 
     def _entry_of(self, plan: Any, code: Any, spec: dict[str, Any]) -> Any:
@@ -581,39 +574,10 @@ class FunctionState:
         return self.fn(*args, **kwargs)
 
     def trapped(self, trap: tuple[int, int, BaseException | None, str], args: tuple, writes: bool) -> object:
-        """Raise what the compiled code stopped with, pointing at the user's line.
+        """The result of a call whose compiled code stopped, or what it stopped with is raised; see `traps.py`."""
+        from .traps import after_trap
 
-        What a call-out raised is raised as it is. Otherwise, where no argument was written, the interpreter runs the
-        call again: its exception is NumPy's own, word for word.
-        """
-        code, position, raised, said = trap
-        try:
-            program = self.program()
-        except PrebakeError:
-            program = None
-        if raised is not None:
-            if program is not None and isinstance(raised, Exception):
-                from .source_errors import point_at_source
-
-                raise point_at_source(raised, program, position)
-            raise raised
-        if not writes and program is not None:
-            from .interpreter import run_program
-
-            return run_program(program, args, self.function.read_capture, precision=self.settings["precision"])
-        kind, text = _TRAPS.get(code, (InternalError, f"trap {code} of compiled code"))
-        extents = dict(_shape_of_args(self.function, args))
-        said = re.sub(r"\w+\.shape\[\d+\]", lambda found: str(extents.get(found[0], found[0])), said)
-        error = kind(said or text)
-        if code == RAISE and program is not None:
-            from .source_errors import raised_there
-
-            error = raised_there(program, position)
-        if program is not None:
-            from .source_errors import point_at_source
-
-            point_at_source(error, program, position)
-        raise error
+        return after_trap(self, trap, args, writes)
 
     # --- accounts
 
@@ -622,7 +586,7 @@ class FunctionState:
         return _dispatch.MISS_NAMES.get(why, self.bundle_reason) if self.bundle is not None else self.bundle_reason
 
     def _count_miss(self, args: tuple, reason: str) -> None:
-        key = (_shape_of_args(self.function, args), reason)
+        key = (shape_of_args(self.function, args), reason)
         if key in self.misses or len(self.misses) < MAX_MISSES:
             self.misses[key] = self.misses.get(key, 0) + 1
         else:
@@ -685,50 +649,3 @@ def _wrap_again(fn: Any, shapes: Any, given: Any, fallback: str, threads: Any, t
     from .dispatch import jit
 
     return jit(fn, shapes=shapes, options=given, fallback=fallback, threads=threads, tier_up=tier_up)
-
-
-def _fingerprint(args: tuple, depth: int = 8, room: list[int] | None = None) -> tuple[object, object]:
-    """(key with shapes, key without) of arguments, by which refusals are remembered. Containers may hold themselves."""
-    room = [1000] if room is None else room  # items that are looked at
-    exact: list[object] = []
-    kind: list[object] = []
-    for value in args:
-        if isinstance(value, np.ndarray):
-            flags_ = value.flags
-            about = (type(value), value.dtype, value.ndim, flags_.c_contiguous, flags_.writeable, flags_.aligned)
-            kind.append(about)
-            exact.append((about, value.shape))
-        elif isinstance(value, (bool, int, float, str, type(None))):
-            kind.append(type(value))
-            exact.append((type(value), value))
-        elif isinstance(value, (tuple, list)) and len(value) <= min(64, room[0]) and depth:
-            room[0] -= len(value)
-            inner = _fingerprint(tuple(value), depth - 1, room)
-            kind.append((type(value), inner[1]))
-            exact.append((type(value), inner[0]))
-        else:
-            kind.append(type(value))
-            exact.append(type(value))
-    return tuple(exact), tuple(kind)
-
-
-def _shape_of_args(function: Any, args: tuple) -> tuple[tuple[str, int], ...]:
-    """(('x.shape[0]', 3), ...) of the array arguments."""
-    found: list[tuple[str, int]] = []
-    names = function.fn.__code__.co_varnames
-    for name, value in zip(names, args, strict=False):
-        if isinstance(value, np.ndarray):
-            found += [(f"{name}.shape[{axis}]", extent) for axis, extent in enumerate(value.shape)]
-    return tuple(found)
-
-
-def _describe_args(args: tuple) -> str:
-    """'(32, 784), (784, 10)' of the arrays among the arguments."""
-    shapes = [str(value.shape) for value in args if isinstance(value, np.ndarray)]
-    return ", ".join(shapes) or "no arrays"
-
-
-def _stage_times(start: float, marks: list[tuple[str, float]]) -> str:
-    """'plan 0.94, lower 0.41, tape 0.32': milliseconds of the stages that ended."""
-    starts = [start, *(when for _, when in marks)]
-    return ", ".join(f"{name} {(when - before) * 1e3:.2f}" for (name, when), before in zip(marks, starts, strict=False))
