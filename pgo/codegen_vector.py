@@ -29,6 +29,8 @@ _ACCUMULATED = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum"}
 # Dozens of instructions each, with intermediate values and constants of their own.
 _LONG = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sinh", "cosh", "erf", "arcsin", "arccos", "arctan",
          "arctan2", "hypot", *GUARDED}
+# Of these, the ones with so many values in flight that four registers side by side spill.
+_WIDE = {"arctan", "hypot"}
 # No vector form at all: a call an element.
 _CALLS = {"cbrt", "arcsinh", "arccosh", "arctanh", "logaddexp", "mod", "fmod", "floordiv"}
 
@@ -126,9 +128,7 @@ class VectorLoop:
     def width(self, slots: Sequence[int]) -> int:
         """How many registers go together in a loop over these operations."""
         names = {self.nest.ops[slot - self.n_inputs].op for slot in slots}
-        if names & {*GUARDED}:
-            return 1
-        return 2 if names & _LONG and self.bits == "64" else 4
+        return 1 if names & {*GUARDED} else 2 if names & _WIDE else 4
 
     # --- text ---------------------------------------------------------------------------------------------------------
 

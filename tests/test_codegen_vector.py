@@ -16,6 +16,7 @@ from prebake.templates import levels
 from prebake.templates.scalars import OPS, ScalarOp
 from prebake.vm.plan.lower import lower_plan
 from prebake.vm.plan.passes import run_passes
+from prebake.vm.plan.steps import Literal
 
 FLOATS = {"f32": np.float32, "f64": np.float64}
 LEVELS = [level.name for level in levels.runnable_levels()]
@@ -104,6 +105,31 @@ def test_position_does_not_matter(dtype: str, stages: int) -> None:
     for n in [*range(70), 127, 128, 129, 255, 256, 257, 511, 512, 513, 900]:
         for start in (0, 1, 3):
             np.testing.assert_array_equal(run({0: data[start:start + n]}), whole[start:start + n])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_extremum_beside_a_literal(dtype: str) -> None:
+    """A NaN wins on either side; of equal ones it is the second, zeros of either sign among them."""
+    codes, kind = {}, FLOATS[dtype]
+    numbers = (0.0, -0.0, 1.5, -2.0, np.inf, np.nan)
+    for name in ("maximum", "minimum"):
+        for at, number in enumerate(numbers):
+            for first in (0, 1):
+                b = Builder()
+                x = b.arg("x", [None], dtype)
+                args = [x, (Literal(number, dtype), dtype)]
+                b.ret(b.nest(x.shape, args, [(name, dtype, (first, 1 - first))], b.temp(x.shape, dtype)))
+                codes[f"{name}_{at}_{first}"] = lower_plan(b.plan())
+    run = drivers(codes)
+    data = np.array([0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan, 3, -3] * 5, kind)
+    for key, found in run.items():
+        name, at, first = key.split("_")
+        pair = (data, np.full_like(data, numbers[int(at)]))
+        a, b_ = pair if first == "0" else pair[::-1]
+        want = np.where(np.isnan(a), a, np.where(a > b_ if name == "maximum" else a < b_, a, b_))
+        got = found({0: data})
+        np.testing.assert_array_equal(got, want, err_msg=key)
+        np.testing.assert_array_equal(np.signbit(got)[got == 0], np.signbit(want)[want == 0], err_msg=key)
 
 
 def test_elements_of_two_widths_stay_a_loop_over_elements() -> None:

@@ -16,11 +16,11 @@
 PB_INLINE PB_T PB_F(exp)(PB_T x) {
     x = PB_LESSER(PB_C(176.0f), PB_GREATER(PB_C(-174.0f), x));
     PB_T shifted = PB_FMA(x, PB_C(0.72134752f), PB_C(PB_BIASED_f32)), k = shifted - PB_C(PB_BIASED_f32);
-    PB_T r = PB_FMA(k, PB_C(4.2438888e-4f), PB_FMA(k, PB_C(-1.38671875f), x)), r2 = r * r;
-    PB_T high = PB_FMA(PB_C(1.962974929e-4f), r, PB_C(1.410477795e-3f));
-    PB_T mid = PB_FMA(PB_C(8.335934952e-3f), r, PB_C(4.166122898e-2f));
-    PB_T low = PB_FMA(PB_C(1.666661799e-1f), r, PB_C(5.000003576e-1f));
-    PB_T p = PB_C(1.0f) + PB_FMA(PB_FMA(PB_FMA(high, r2, mid), r2, low), r2, r), scale = PB_SHIFTED(shifted, 23);
+    PB_T r = PB_FMA(k, PB_C(4.2438888e-4f), PB_FMA(k, PB_C(-1.38671875f), x)), scale = PB_SHIFTED(shifted, 23);
+    PB_T p = PB_FMA(PB_C(1.962974929e-4f), r, PB_C(1.410477795e-3f));
+    p = PB_FMA(p, r, PB_C(8.335934952e-3f)), p = PB_FMA(p, r, PB_C(4.166122898e-2f));
+    p = PB_FMA(p, r, PB_C(1.666661799e-1f)), p = PB_FMA(p, r, PB_C(5.000003576e-1f));
+    p = PB_FMA(p, r, PB_C(1.0f)), p = PB_FMA(p, r, PB_C(1.0f));
     return p * scale * scale;
 }
 
