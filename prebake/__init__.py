@@ -24,6 +24,7 @@ _PUBLIC: dict[str, tuple[str, str]] = {
     "plan": ("pgo.api", "plan"),
     "build": ("pgo.api", "build"),
     "check": ("pgo.api", "check"),
+    "pack": ("pgo.pack", "pack"),
     "Program": ("vm.lang.bytecode", "Program"),
     "__version__": ("vm.version", "VERSION"),
     "PrebakeError": ("vm.errors", "PrebakeError"),

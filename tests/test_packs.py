@@ -210,7 +210,7 @@ def test_the_environment_names_the_folder_and_switches_off(weights, monkeypatch)
 def test_a_decorated_function_and_a_function_that_makes_the_model(weights):
     pack("weights_to_pack:scaled", "one")
     assert list(prebake.load_packs("one")) == ["W"]
-    pack("weights_to_pack:make()", "two")
+    prebake.pack("weights_to_pack:make()", "two")
     assert len(prebake.load_packs("two")) == 5
     pack("weights_to_pack.py:MODEL", "three")
     for what, text in (("weights_to_pack:plain", "captures no arrays"), ("weights_to_pack:NOTHING", "holds no arrays"),
