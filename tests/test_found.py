@@ -75,6 +75,18 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "complex cast that is not safe": ("return y.astype(np.complex64, casting='safe')", [M + 1j]),
     "complex array with more axes": ("return np.array(y, ndmin=3), np.angle(y, deg=True)", [M + 1j]),
     "complex array in Fortran order": ("t = np.asarray(y, order='F')\n    y[0] = 5\n    return t", [M + 1j]),
+    # Python's own numbers
+    "NaN to integers": ("return np.int64(y)", [float("nan")]),
+    "a float past int8": ("return np.int8(y)", [300.7]),
+    "a constant past int8": ("return np.int8(300.7) + y", [1]),
+    "real part of a boolean": ("return y.real", [True]),
+    "functions of Python's complex numbers": ("return np.multiply(y, 1j), np.square(z), np.conj(z), z * 2", [2.5, 1j]),
+    "methods of Python's complex numbers": ("return y.conj()", [1j]),
+    "conjugates of Python's numbers": (
+        "return y.conjugate(), z.conjugate(), x.conjugate()", [1 - 2j, True, np.complex64(1 - 2j)]),
+    "conjugate of a text": ("return y.conjugate()", ["abc"]),
+    "list of None": ("return list(y)", [None]),
+    "tuple of None": ("return tuple(y)", [None]),
     # positions are checked though nothing is moved
     "index of nothing": ("return y[[0, 0]]", [np.zeros((0, 0))]),
     "take of nothing": ("return np.take(y, z, axis=0)", [np.zeros((3, 0)), np.array([1, 5])]),

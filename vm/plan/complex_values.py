@@ -283,6 +283,13 @@ def _cast(t: Any, value: Value, dtype: str) -> Value:
 
 def complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
     """A kernel of complex operands, or one that makes complex numbers."""
+    value = _complex_kernel(t, name, values)
+    if name.startswith("np.") and isinstance(value, Cplx) and value.python:
+        return Cplx(value.re, value.im, value.dtype)  # NumPy's functions of Python's numbers make NumPy's
+    return value
+
+
+def _complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
     from .typed import NONE, RULES
     if name == "store":
         return _store(t, *values)

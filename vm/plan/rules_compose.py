@@ -495,6 +495,10 @@ def item(t: Typer, a: Value, index: Value = NONE) -> Value:
 
 @rule("arr.conj", "arr.conjugate")
 def conjugate(t: Typer, a: Value) -> Value:
+    if not isinstance(a, (Arr, Num)):  # Python's complex arguments among them
+        raise PlanRefused("the conjugate of something that is no array", kind="operand")
+    if isinstance(a, Num) and a.python == "bool":
+        return t.apply("op.pos", a)
     return a  # of real numbers it is the array itself
 
 

@@ -565,6 +565,9 @@ def _cast_call(name: str) -> None:
                   "uint16": "u16", "uint32": "u32", "float32": "f32", "float64": "f64", "longlong": "i64"}[name]
         if isinstance(value, Num) and value.python == "int":
             check_weak(t, value, memory)
+        if isinstance(value, Num) and value.python == "float":  # by way of int()
+            from .rules_index import check_number
+            check_number(t, value, memory)
         if not isinstance(value, (Num, Arr)):
             raise PlanRefused(f"np.{name} of a sequence", kind="array-like")
         if isinstance(value, Arr) and value.dtype == memory:

@@ -674,6 +674,8 @@ def cast_to(body: Any, slot: Any, memory: str) -> Any:
 
 @attribute("real")
 def real(t: Typer, a: Value) -> Value:
+    if isinstance(a, Num) and a.python == "bool":
+        return t.apply("op.pos", a)  # Python's own booleans answer with an integer
     return a
 
 

@@ -99,12 +99,12 @@ def reversed_(t: Typer, sequence: Value) -> Value:
 
 @rule("py.tuple")
 def tuple_(t: Typer, iterable: Value = NONE) -> Value:
-    return Seq(list(_rows(t, iterable)) if given(iterable) else [], "tuple")
+    return Seq([] if iterable is NONE else list(_rows(t, iterable)), "tuple")
 
 
 @rule("py.list")
 def list_(t: Typer, iterable: Value = NONE) -> Value:
-    return Seq(list(_rows(t, iterable)) if given(iterable) else [], "list")
+    return Seq([] if iterable is NONE else list(_rows(t, iterable)), "list")
 
 
 def _changes(t: Typer, seq: Value) -> Seq:

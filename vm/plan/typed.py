@@ -510,6 +510,8 @@ def check_has(value: Value, name: str) -> None:
         kind = {"int": int, "float": float, "bool": bool}.get(value.python) or NUMPY_DTYPES[value.dtype].type
         if not hasattr(kind, name):
             raise PlanRefused(f"{kind.__name__} has no attribute {name!r}", kind="attribute")
+    elif isinstance(value, Cplx) and value.python and not hasattr(complex, name):
+        raise PlanRefused(f"complex has no attribute {name!r}", kind="attribute")
 
 
 def _interprets_late(steps: list[Step], written: bool) -> bool:
