@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
-from types import CellType, FunctionType, MethodType, ModuleType
+from collections.abc import Iterable, Mapping
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -62,14 +62,15 @@ def _module_name(value: Any) -> str:
     return str(name)
 
 
-def find(fn: FunctionType, scope: str, module: str, path: str) -> tuple[Any, str, Any]:
+def find(fn: FunctionType, scope: str, module: str, path: str,
+         spaces: Mapping[str, dict[str, Any]] | None = None) -> tuple[Any, str, Any]:
     """(dictionary, cell or class that keeps the name, or None; the name; what it stands for now).
 
-    fn: the program's own function. Raises LookupError where the place is not within reach (a module that is not loaded),
-    AttributeError where the name is gone.
+    fn: the program's own function. spaces: the modules that other bindings led to, see `learn`. Raises LookupError where the
+    place is not within reach (a module that is not loaded), AttributeError where the name is gone.
     """
     path, *inner = path.split("|")
-    found = _find_first(fn, scope, module, path)
+    found = _find_first(fn, scope, module, path, spaces or {})
     for name in inner:
         helper = underlying(found[2])
         if not isinstance(helper, FunctionType) or name not in helper.__code__.co_freevars:
@@ -79,12 +80,26 @@ def find(fn: FunctionType, scope: str, module: str, path: str) -> tuple[Any, str
     return found
 
 
-def _find_first(fn: FunctionType, scope: str, module: str, path: str) -> tuple[Any, str, Any]:
+def learn(spaces: dict[str, dict[str, Any]], value: Any) -> bool:
+    """Note the module that a value is, or that its code looks names up in; False where another one goes by its name.
+
+    `sys.modules` need not have it: it may be loaded from a file by hand, or have been imported anew since.
+    """
+    function = underlying(value)
+    if isinstance(function, FunctionType):
+        return spaces.setdefault(_module_name(function), function.__globals__) is function.__globals__
+    return not isinstance(value, ModuleType) or spaces.setdefault(value.__name__, value.__dict__) is value.__dict__
+
+
+def _find_first(fn: FunctionType, scope: str, module: str, path: str,
+                spaces: Mapping[str, dict[str, Any]]) -> tuple[Any, str, Any]:
     if scope == "closure":
         cell = cell_of(fn, path)
         return cell, path, cell.cell_contents
     if module in (_module_name(fn), fn.__module__):
         names = fn.__globals__
+    elif module in spaces:
+        names = spaces[module]
     elif module in sys.modules:
         names = sys.modules[module].__dict__
     else:
@@ -105,11 +120,11 @@ def _find_first(fn: FunctionType, scope: str, module: str, path: str) -> tuple[A
     return None, parameter, default_of(getattr(found, "__wrapped__", found), parameter.rstrip(")"))
 
 
-def cell_at(fn: FunctionType, scope: str, module: str, path: str) -> object:
+def cell_at(fn: FunctionType, scope: str, module: str, path: str, spaces: Mapping[str, dict[str, Any]]) -> object:
     """The cell of a helper's variable, 'act|inner'; an empty dictionary where there is none."""
     path, _, name = path.rpartition("|")
     try:
-        return cell_of(underlying(find(fn, scope, module, path)[2]), name)
+        return cell_of(underlying(find(fn, scope, module, path, spaces)[2]), name)
     except (LookupError, AttributeError, ValueError):
         return {}
 
@@ -150,20 +165,32 @@ def default_of(fn: FunctionType, name: str) -> object:
     return defaults[names.index(name)]
 
 
+def own_space(fn: FunctionType) -> dict[str, dict[str, Any]]:
+    """The module of a function, by its names."""
+    return {_module_name(fn): fn.__globals__, fn.__module__: fn.__globals__}
+
+
 def first_change(fn: FunctionType, rows: Iterable[Row]) -> tuple[str, str, str] | None:
     """(name, what it stood for, what it stands for now) of the first binding that changed.
 
     What is out of reach is not judged: a module that is not loaded, a class inside a function.
     """
+    spaces = own_space(fn)
     for scope, module, path, meaning in rows:
         try:
-            now = meaning_of(find(fn, scope, module, path)[2])
+            value = find(fn, scope, module, path, spaces)[2]
+            now = meaning_of(value) if learn(spaces, value) else f"another module than '{meaning}' was found in"
         except LookupError:
             continue
         except (AttributeError, ValueError):
             now = "nothing"
         if now != meaning:
             return f"{module}:{path}", meaning, now
+    for library in _libraries(fn, names := names_of(fn.__code__)):
+        for name in names:
+            value = library.__dict__.get(name)
+            if isinstance(value, FunctionType) and not _module_name(value).startswith(("numpy", "math")):
+                return f"{library.__name__}:{name}", f"a function of {library.__name__}", meaning_of(value)
     return None
 
 
@@ -172,17 +199,23 @@ class Watch:
 
     names: (dictionary or cell, name, object or `ABSENT`). members: (object, name, what the attribute leads to, a bound
     method's function); object None: the call's first argument, object `type`: its class.
-    functions: (function, code, defaults, keyword defaults).
+    functions: (function, code, defaults, keyword defaults). spaces: the modules in which names are looked up.
     """
 
     def __init__(self) -> None:
         self._names: dict[tuple[int, str], tuple[Any, str, Any]] = {}
         self._members: dict[tuple[int, str], tuple[Any, str, Any]] = {}
         self._functions: dict[int, tuple[Any, Any, Any, Any]] = {}
+        self.spaces: dict[str, dict[str, Any]] = {}
 
     def name(self, home: Any, name: str, value: Any) -> None:
         """A variable of a module or a cell."""
         self._names[id(home), name] = (home, name, value)
+
+    def builtin(self, fn: FunctionType, name: str) -> None:
+        """A built-in function that a function calls: its module may hide it, somebody replace it."""
+        self.name(fn.__globals__, name, ABSENT)
+        self.name(fn.__builtins__, name, fn.__builtins__.get(name, ABSENT))  # type: ignore[attr-defined]
 
     def member(self, owner: Any, name: str, value: Any) -> None:
         """An attribute of an object, None for the call's first argument."""
@@ -210,15 +243,15 @@ class Watch:
 def watch_rows(fn: FunctionType, rows: Iterable[Row]) -> Watch:
     """The Watch of recorded bindings: of a program that this process did not compile."""
     watch = Watch()
+    watch.spaces = own_space(fn)
     watch.function(fn)
-    for name in fn.__code__.co_names:  # built-in functions, which a module may hide
-        if name in fn.__builtins__ and name not in fn.__globals__:  # type: ignore[attr-defined]
-            watch.name(fn.__globals__, name, ABSENT)
+    _watch_libraries(watch, fn)
     for scope, module, path, _ in rows:
         try:
-            home, name, value = find(fn, scope, module, path)
+            home, name, value = find(fn, scope, module, path, watch.spaces)
         except (LookupError, AttributeError, ValueError):
             continue
+        learn(watch.spaces, value)
         if scope == "self" and "|" not in path:
             watch.member(type if isinstance(value, property) else None, name, value)
         elif scope == "member" and "|" not in path:
@@ -228,12 +261,44 @@ def watch_rows(fn: FunctionType, rows: Iterable[Row]) -> Watch:
         function = underlying(value)
         if isinstance(function, FunctionType):
             watch.function(function)
+            _watch_libraries(watch, function)
     return watch
+
+
+def _watch_libraries(watch: Watch, fn: FunctionType) -> None:
+    """Add what a function may mean of Python, NumPy and `math`: no rows are recorded for it."""
+    names = names_of(fn.__code__)
+    for name in names:
+        if name in fn.__builtins__ and name not in fn.__globals__:  # type: ignore[attr-defined]
+            watch.builtin(fn, name)
+    for module in _libraries(fn, names):
+        for name in names:
+            if name in module.__dict__:
+                watch.name(module.__dict__, name, module.__dict__[name])
+
+
+def _libraries(fn: FunctionType, names: Iterable[str]) -> list[ModuleType]:
+    """NumPy, `math` and modules inside them, as far as a function names them."""
+    found = [value for value in map(fn.__globals__.get, names) if isinstance(value, ModuleType)
+             and value.__name__.partition(".")[0] in ("numpy", "math")]
+    for module in found:
+        inner = [module.__dict__.get(name) for name in names]
+        found += [value for value in inner if isinstance(value, ModuleType) and value not in found]
+    return found
+
+
+def names_of(code: CodeType) -> set[str]:
+    """Names of globals and attributes that code mentions, functions inside it too."""
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= names_of(constant)
+    return found
 
 
 def watch_own_names(fn: FunctionType, watch: Watch) -> None:
     """Add what the code of a function that could not be compiled mentions, there or `ABSENT`: one may be mended."""
     names = fn.__globals__
     watch.function(fn)
-    for name in fn.__code__.co_names:
+    for name in names_of(fn.__code__):
         watch.name(names, name, names.get(name, ABSENT))

@@ -23,6 +23,7 @@ class LiveReader:
         self.objects: list[object] = []
         self.sample: dict[Any, int] = {}
         self.computed: set[int] = set()  # rows that a property makes: of the moment when they are read
+        self._captures: list[str] = []  # paths
         self._index: dict[tuple[str, int, object], int] = {}
 
     def read(self, how: str, parent: int, key: Any) -> int:
@@ -46,7 +47,7 @@ class LiveReader:
             raise PlanRefused(f"{type(error).__name__}: {error}", kind="argument") from None
         if type(value) is bool:
             checks = {"kind": "static", "value": value}
-        path = path_of(self.program, self.rows, how, parent, key)
+        path = self._path_of(how, parent, key)
         row = Row(how=how, parent=parent, key=key, path=path, **checks)  # type: ignore[arg-type]
         index = self._index[how, parent, key] = len(self.rows)
         if how == "attr" and _is_computed(self.objects[parent], key):
@@ -64,6 +65,16 @@ class LiveReader:
             if abs(sample[path]) >= 2**47:
                 raise PlanRefused("an integer argument past 2**47", kind="big-int")
         return index
+
+    def _path_of(self, how: str, parent: int, key: Any) -> str:
+        """How a user would write the object: `self.layers[0].w`. No two have the same: symbols are called by them."""
+        if how == "arg":
+            return self.program.params[key].name
+        if how == "capture":
+            self._captures = self._captures or capture_paths(self.program)
+            return self._captures[key]
+        base = self.rows[parent].path
+        return f"{base}.{key}" if how == "attr" else f"{base}[{key!r}]"
 
     def locate(self) -> None:
         """Add the addresses of all arrays to the sample."""
@@ -133,11 +144,18 @@ def _is_computed(value: object, name: str) -> bool:
     return name not in getattr(value, "__dict__", ()) and hasattr(cls, "__getattr__")
 
 
-def path_of(program: Program, rows: Sequence[Row], how: str, parent: int, key: Any) -> str:
-    """How a user would write the object: `self.layers[0].w`."""
-    if how == "arg":
-        return program.params[key].name
-    if how == "capture":
-        return program.captures[key].name.replace("|", ".")  # a variable of a helper's closure
-    base = rows[parent].path
-    return f"{base}.{key}" if how == "attr" else f"{base}[{key!r}]"
+def capture_paths(program: Program) -> list[str]:
+    """The path of each capture: its name, with its module in front where something else goes by that name."""
+    taken = {param.name for param in program.params}
+    values = taken | {capture.name for capture in program.captures}  # what other paths begin with
+    paths = []
+    for capture in program.captures:
+        plain = capture.name.replace("|", ".")  # a variable of a helper's closure
+        for path in (plain, f"{capture.module}.{plain}", f"{capture.module}:{plain}", f"{capture.module}:{capture.name}"):
+            if path not in taken and ("." not in path or path.partition(".")[0] not in values):
+                break
+        else:
+            path = f"{capture.scope}:{capture.module}:{capture.name}"
+        taken.add(path)
+        paths.append(path)
+    return paths

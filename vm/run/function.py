@@ -69,6 +69,7 @@ class FunctionState:
         self._invalid: VerifyError | None = None
         self._has_captures = False
         self._code = fn.__code__
+        self._spaces: dict[str, dict[str, Any]] = {}  # the modules that names are looked up in
         self._was_rebound = False
         self.main = main  # of a variant: whose it is
         self.variants: list[FunctionState] = []  # the last used one first
@@ -201,6 +202,7 @@ class FunctionState:
 
     def _watch(self, watch: Watch) -> None:
         """Have each call look whether what was compiled in is still the same."""
+        self._spaces = watch.spaces
         self.function._set_watch(watch.names, watch.members, watch.functions)
 
     def rebound(self, args: tuple) -> object:
@@ -316,8 +318,8 @@ class FunctionState:
             from .log import dump
 
             dump(f"bytecode of {self.function.name}", program.disassemble())
-        self._bind_captures([(c.scope, c.module, c.name) for c in program.captures])
         self._watch(watch)
+        self._bind_captures([(c.scope, c.module, c.name) for c in program.captures])
         return program
 
     def _shipped_program(self) -> Any:
@@ -338,11 +340,13 @@ class FunctionState:
         homes: list[object] = []
         for scope, module, name in captures:
             if "|" in name:
-                homes.append(cell_at(self.fn, scope, module, name))
+                homes.append(cell_at(self.fn, scope, module, name, self._spaces))
             elif scope == "closure":
                 homes.append(cells.get(name, {}))
             elif module in (own, self.fn.__module__):
                 homes.append(self.fn.__globals__)
+            elif module in self._spaces:
+                homes.append(self._spaces[module])
             else:
                 loaded = sys.modules.get(module)
                 homes.append({} if loaded is None else loaded.__dict__)

@@ -68,6 +68,7 @@ class _Compiler(Statements):
         self.receiver = receiver
         self.watch = watch
         watch.function(fn)
+        watch.spaces.setdefault(source.module, fn.__globals__)
         self.sources.append(source)
         self.main = self.frame = Frame(source, 0, fn, source.node, None,
                                        owner or _enclosing_class(fn), fn)

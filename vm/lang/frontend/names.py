@@ -110,8 +110,15 @@ class Names(Emitter):
                             f"'{root.fn.__qualname__}'")
             return self.capture(node, scope, module, f"{path}|{name}", dst)
         if name in root.fn.__globals__:
+            self._space(node, root.source.module, root.fn.__globals__)
             return self.capture(node, "global", root.source.module, name, dst)
         self.refuse("unknown-name", node, f"the name '{name}' is not defined")
+
+    def _space(self, node: ast.AST, module: str, names: dict[str, Any]) -> None:
+        """Note the module that names are read from at each call. Refuses a second one of the same name."""
+        if self.watch.spaces.setdefault(module, names) is not names:
+            self.refuse("unknown-name", node, f"there are two modules '{module}', this name is looked up in the other one",
+                        "import the module once, or give one of them another name")
 
     def lookup(self, name: str) -> object:
         """The present value of a non-local name of this frame; `MISSING` where there is none."""
@@ -197,7 +204,7 @@ class Names(Emitter):
             self.watch.name(root.fn.__globals__, name, value)
             self.note_binding("global", root.source.module, name, value)
         else:
-            self.watch.name(root.fn.__globals__, name, ABSENT)  # a built-in, which a module may hide
+            self.watch.builtin(root.fn, name)
 
     def static_call(self, node: ast.Call) -> Any:
         """np.dtype(...), np.finfo(...) and the like over what is known; `MISSING` otherwise."""
@@ -208,6 +215,9 @@ class Names(Emitter):
         if isinstance(base, (Closure, BoundMethod)):
             return MISSING
         value = getattr(base, node.attr, MISSING)
+        is_fixed = isinstance(base, ModuleType) and base.__name__.partition(".")[0] in ("numpy", "math", "builtins")
+        if isinstance(base, ModuleType) and (is_fixed or value is MISSING or is_static(value)):
+            self.watch.name(base.__dict__, node.attr, value if node.attr in base.__dict__ else ABSENT)
         if value is MISSING:
             text = getattr(base, "__name__", repr(base))
             from ...options import suggest  # it loads difflib
@@ -220,8 +230,7 @@ class Names(Emitter):
         if not is_static(value):
             return MISSING
         if isinstance(base, ModuleType):
-            if base.__name__.partition(".")[0] not in ("numpy", "math", "builtins"):
-                self.watch.name(base.__dict__, node.attr, value if node.attr in base.__dict__ else ABSENT)
+            if not is_fixed:
                 self.note_binding("global", base.__name__, node.attr, value)
         elif isinstance(base, type) and base.__module__ != "numpy":
             self.bind_member(base, node.attr)
@@ -287,6 +296,7 @@ class Names(Emitter):
                 isinstance(base, ModuleType) and base.__name__.partition(".")[0] in ("numpy", "math")):
             return self.literal(node, value, dst)
         if isinstance(base, ModuleType):
+            self._space(node, base.__name__, base.__dict__)
             return self.capture(node, "global", base.__name__, node.attr, dst)
         root = self._class_capture(node.value)
         return self.value(node, codes.LOAD_ATTR, dst, root, self.const_index(self.mangled(node.attr)))
@@ -302,9 +312,12 @@ class Names(Emitter):
             scope = "closure" if node.id in root.fn.__code__.co_freevars else "global"
             if node.id not in root.fn.__globals__ and scope == "global":
                 self.refuse("function-value", node, f"attributes of '{node.id}' are not read in compiled code")
+            if scope == "global":
+                self._space(node, root.source.module, root.fn.__globals__)
             return self.capture(node, scope, root.source.module, node.id)
         base = self.static(node.value)  # type: ignore[attr-defined]
         if isinstance(base, ModuleType):
+            self._space(node, base.__name__, base.__dict__)
             return self.capture(node, "global", base.__name__, node.attr)  # type: ignore[attr-defined]
         return self.value(node, codes.LOAD_ATTR, -1, self._class_capture(node.value),  # type: ignore[attr-defined]
                           self.const_index(node.attr))  # type: ignore[attr-defined]
