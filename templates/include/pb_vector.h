@@ -44,10 +44,14 @@
         else pb_v_put_few_##T(p, v, sizeof(pb_##T), n);                                                                 \
     }                                                                                                                   \
     PB_INLINE pb_v_##T pb_v_pick_##T(const char *p, int64_t step, int64_t n) {                                          \
-        return pb_v_few_##T(p, step, n < PB_V_##T ? n : PB_V_##T);                                                      \
+        if (n < PB_V_##T) return pb_v_few_##T(p, step, n);                                                              \
+        pb_v_##T r = {0}; /* lane by lane: what goes through memory waits until it is there */                          \
+        _Pragma("GCC unroll 16") for (int i = 0; i < PB_V_##T; i++) r[i] = *(const pb_vone_##T *)(p + i * step);        \
+        return r;                                                                                                       \
     }                                                                                                                   \
     PB_INLINE void pb_v_drop_##T(char *p, pb_v_##T v, int64_t step, int64_t n) {                                        \
-        pb_v_put_few_##T(p, v, step, n < PB_V_##T ? n : PB_V_##T);                                                      \
+        if (n < PB_V_##T) pb_v_put_few_##T(p, v, step, n);                                                              \
+        else _Pragma("GCC unroll 16") for (int i = 0; i < PB_V_##T; i++) *(pb_vone_##T *)(p + i * step) = v[i];         \
     }
 PB_V_TYPE(f32) PB_V_TYPE(f64) PB_V_TYPE(i32) PB_V_TYPE(i64)
 typedef pb_v_i32 pb_v_b32;
