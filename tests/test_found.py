@@ -87,6 +87,9 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "conjugate of a text": ("return y.conjugate()", ["abc"]),
     "list of None": ("return list(y)", [None]),
     "tuple of None": ("return tuple(y)", [None]),
+    "matrices turned": ("return y.mT, y[0].mT, z.mT, y.T", [np.arange(24.0).reshape(2, 3, 4), np.ones((2, 3, 4), complex)]),
+    "a vector turned": ("return y.mT", [Y]),
+    "a number turned": ("return y[0, 0].mT", [M]),
     # positions are checked though nothing is moved
     "index of nothing": ("return y[[0, 0]]", [np.zeros((0, 0))]),
     "take of nothing": ("return np.take(y, z, axis=0)", [np.zeros((3, 0)), np.array([1, 5])]),

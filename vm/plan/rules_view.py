@@ -39,7 +39,7 @@ def nbytes(t: Typer, a: Value) -> Value:
     return python_int(t.int_expr(size(t, a)) * ITEM_BYTES[a.dtype])  # type: ignore[union-attr]
 
 
-@attribute("T", "mT")
+@attribute("T")
 def transposed(t: Typer, a: Value) -> Value:
     if not isinstance(a, Arr):
         return a
@@ -105,6 +105,7 @@ def transpose(t: Typer, a: Value, axes: Value = NONE) -> Value:
 
 
 @rule("np.matrix_transpose")
+@attribute("mT")
 def matrix_transpose(t: Typer, a: Value) -> Value:
     n = a.ndim if isinstance(a, Arr) else 0
     if n < 2:
