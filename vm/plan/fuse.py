@@ -167,12 +167,12 @@ class _Fuser:
         summed as it is computed."""
         a, b, out = product.a, product.b, product.out
         found = self.made.get(a.buffer)
-        if product.n.value != 1 or product.batch or product.bias is not None or product.residual is not None or (
-                product.act != "none" or found is None or found[1] is None or b.buffer is a.buffer):
+        if found is None or product.n.value != 1 or product.batch or product.bias is not None or (
+                product.residual is not None or product.act != "none" or b.buffer is a.buffer):
             return False
         source, way = found
         producer = self.graphs.get(source)
-        if producer is None or not producer.n_ops or not _is_cheap(producer, way.node, True):
+        if way is None or producer is None or not producer.n_ops or not _is_cheap(producer, way.node, True):
             return False
         axes, still = (product.m, product.k), const(0)
         left = View(a.buffer, a.dtype, axes, a.strides, a.offset)
