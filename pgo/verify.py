@@ -18,7 +18,7 @@ import numpy as np
 
 from ..templates import levels
 from ..templates.registry import BY_ID, BY_NAME, Kernel
-from ..vm.errors import InternalError
+from ..vm.errors import InternalError, MemoryLimitError, StepLimitError
 from ..vm.lang.bytecode import Program
 from ..vm.lang.opcodes import Op
 from ..vm.plan.code import Code
@@ -28,7 +28,9 @@ from .kernels import BuiltFunction, Extents
 from .samples import Samples
 
 TIMEOUT_SECONDS = 600.0
-_MOST_ELEMENTS = 1 << 20  # of all arguments together; larger corners shrink
+# what a corner may take, else it shrinks: elements of all arguments together; bytes that the interpreter makes, and
+# its steps, by the estimates of limited runs (a few seconds)
+_MOST_ELEMENTS, _MOST_BYTES, _MOST_STEPS = 1 << 20, 1 << 24, 1 << 18
 # |got - want| <= absolute * (largest finite |want|, at least 1) + relative * |want|
 _MOVES, _STEADY = 4, 32.0  # reference runs with moved arguments; times their difference is allowed
 _INEXACT = frozenset(("contract", "ufunc", "reduce", "scan", "linalg", "fft", "ops"))  # groups of kernels
@@ -75,7 +77,7 @@ def verify_job(job: Job, table: Any) -> list[str]:
     driver = Driver(job.code, table, find_kernel(table, job.kernel))
     faults = []
     for seed, corner in enumerate(job.corners):
-        extents = _shrink(job, corner)
+        extents = _affordable(job, program, corner, seed)
         fault = _compare(job, program, driver, extents, seed)
         if fault:
             shape = ", ".join(f"{s}={n}" for s, n in sorted(extents.items()) if ".shape[" in s)
@@ -168,21 +170,37 @@ def _difference(job: Job, got: tuple[Any, list[Any]], want: tuple[Any, list[Any]
     return fault
 
 
-def _shrink(job: Job, extents: Extents) -> Extents:
-    """The extents, halved towards the bucket's lower bounds until the arguments are quickly checked."""
-    extents = dict(extents)
-    for _ in range(64):
+def _affordable(job: Job, program: Program, extents: Extents, seed: int) -> Extents:
+    """The extents, halved towards the bucket's lower bounds until arguments and the reference run are quickly made."""
+    from ..vm.run.interpreter import run_program
+
+    smaller: Extents | None = extents
+    while smaller is not None:
+        extents = smaller
+        smaller = _halved(job, extents)
         total = sum(prod(extents.get(f"{row.path}.shape[{d}]", 2) for d in range(row.ndim))
                     for row in job.signature.rows if row.kind == "array" and row.shape is None)
-        ranged = [s for s, (lo, hi) in job.bounds.items() if lo < extents.get(s, lo)]
-        if total <= _MOST_ELEMENTS or not ranged:
-            break
-        largest = max(ranged, key=lambda s: extents[s])
-        value = extents[largest]
-        for symbol in job.bounds:  # symbols that were equal stay equal
-            if extents.get(symbol) == value:
-                extents[symbol] = max(job.bounds[symbol][0], value // 2)
+        if smaller is None or total > _MOST_ELEMENTS:
+            continue
+        samples = Samples(program, job.signature, extents, seed)
+        try:
+            run_program(program, samples.args, samples.read_capture, max_steps=_MOST_STEPS, max_bytes=_MOST_BYTES)
+        except (MemoryLimitError, StepLimitError):
+            continue
+        except Exception:  # what the program raises, or what limited runs refuse
+            pass
+        break
     return extents
+
+
+def _halved(job: Job, extents: Extents) -> Extents | None:
+    """The extents with the largest one halved, not below its bucket; None when all are at their lower bounds."""
+    ranged = [s for s, (lo, _) in job.bounds.items() if lo < extents.get(s, lo)]
+    if not ranged:
+        return None
+    value = max(extents[s] for s in ranged)
+    return {s: max(job.bounds[s][0], value // 2) if s in job.bounds and n == value else n  # equal symbols stay equal
+            for s, n in extents.items()}
 
 
 def difference(got: Any, want: Any, where: str, moved: Sequence[Any] = (), coarse: float = 0.0) -> str:

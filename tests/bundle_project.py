@@ -60,6 +60,10 @@ def rows(t, i):
 
 def largest(x):
     return x.max(axis=0)
+
+
+def pairs(x):
+    return np.abs(x[:, None] - x).max()
 '''
 
 

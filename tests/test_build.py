@@ -203,6 +203,13 @@ def test_a_kernel_that_computes_something_else_does_not_ship(tmp_path: Path, mod
         build(path, tmp_path / "out", targets=HOST)
 
 
+def test_corners_that_the_reference_cannot_afford_shrink(tmp_path: Path, model: ModuleType) -> None:
+    path = write_project(tmp_path, [(model.pairs, (floats(4),), {"n": "x.shape[0]"}, [{"n": (1, 1_000_000)}])])
+    (driver,) = kernels_of(build(path, tmp_path / "out", targets=HOST), path, "build_model:pairs")  # 4 TB at the corner
+    x = floats(300)
+    assert driver({0: x}) == model.pairs(x)
+
+
 def test_no_compiler_is_said_clearly_or_asked_for(tmp_path: Path, model: ModuleType,
                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_project(tmp_path, items(model)[:1])
