@@ -32,7 +32,9 @@ def load(path: Path, name: str):
     return module
 
 
-programs = load(CASES / "programs.py", "frontend_programs")
+table = load(CASES / "table.py", "frontend_table")
+expressions, statements, functions, _ = [load(CASES / f"{name}.py", f"frontend_{name}") for name in (
+    "expressions", "statements", "functions", "whole_programs")]
 
 
 def interpret(fn, args, program: Program | None = None):
@@ -83,13 +85,13 @@ def assert_same(a, b, path="result"):
         assert repr(a) == repr(b), path
 
 
-@pytest.mark.parametrize("number", range(len(programs.CASES)),
-                         ids=[f"{fn.__qualname__.rpartition('.')[2]}-{i}" for i, (fn, _) in enumerate(programs.CASES)])
+@pytest.mark.parametrize("number", range(len(table.CASES)),
+                         ids=[f"{fn.__qualname__.rpartition('.')[2]}-{i}" for i, (fn, _) in enumerate(table.CASES)])
 def test_programs_do_what_python_does(number):
-    fn, args = programs.CASES[number]
+    fn, args = table.CASES[number]
     program = compile_function(fn)
     assert Program.from_bytes(program.to_bytes()).to_bytes() == program.to_bytes()
-    theirs, ours = programs.arguments(args), programs.arguments(args)
+    theirs, ours = table.arguments(args), table.arguments(args)
     want = outcome(lambda: fn(*theirs))
     got = outcome(lambda: interpret(fn, ours, program))
     assert_same(got, want)
@@ -97,13 +99,13 @@ def test_programs_do_what_python_does(number):
 
 
 def test_compiling_twice_gives_the_same_bytes():
-    for fn, _ in programs.CASES:
+    for fn, _ in table.CASES:
         assert compile_function(fn).to_bytes() == compile_function(fn).to_bytes()
 
 
 def test_errors_raised_in_programs_carry_their_text():
     with pytest.raises(ValueError, match=r"n is -3, {3}-3, and must not be negative"):
-        interpret(programs.raises, [-3])
+        interpret(statements.raises, [-3])
 
 
 # --- random control flow
@@ -313,11 +315,11 @@ def test_only_functions_are_compiled():
 # --- what a program holds
 
 def test_helpers_are_listed_with_their_modules():
-    program = compile_function(programs.helpers)
+    program = compile_function(functions.helpers)
     names = [f.qualname for f in program.functions]
     assert names == ["helpers", "shift", "accumulate", "nothing"]
-    assert {f.module for f in program.functions} == {"frontend_programs"}
-    assert program.name == "frontend_programs:helpers"
+    assert {f.module for f in program.functions} == {"frontend_functions"}
+    assert program.name == "frontend_functions:helpers"
     for position in program.positions:
         function = program.functions[position.function]
         line = function.lines[position.line - function.first_line]
@@ -325,15 +327,15 @@ def test_helpers_are_listed_with_their_modules():
 
 
 def test_globals_are_read_again():
-    program = compile_function(programs.globals_)
+    program = compile_function(functions.globals_)
     assert [c.name for c in program.captures] == ["SCALE", "OFFSETS", "TABLE", "UNTYPED"]
     x = np.ones(4, np.float32)
-    before = programs.SCALE
+    before = functions.SCALE
     try:
-        programs.SCALE = 10.0
-        assert_same(interpret(programs.globals_, [x], program), programs.globals_(x))
+        functions.SCALE = 10.0
+        assert_same(interpret(functions.globals_, [x], program), functions.globals_(x))
     finally:
-        programs.SCALE = before
+        functions.SCALE = before
 
 
 def test_helpers_read_the_globals_of_their_own_module(tmp_path):
@@ -349,7 +351,7 @@ def test_helpers_read_the_globals_of_their_own_module(tmp_path):
 
 
 def test_shape_symbols_name_parameters():
-    program = compile_function(programs.shape_reference)
+    program = compile_function(expressions.shape_reference)
     assert "x.shape[0]" in program.symbols
     assert copy.deepcopy(program) == program
 
