@@ -9,8 +9,11 @@ from __future__ import annotations
 from .scalars import MEMORY, NATIVE, OPS, REDUCTIONS, ScalarOp
 from .tapecode import NATIVE_BYTES, NATIVE_CODE, OPCODES
 
-# f(a, b) == f(b, a): one variant with a scalar serves both sides
+# f(a, b) == f(b, a): one variant with a scalar serves both sides. Bit for bit, but for what NumPy itself leaves open, differing
+# between the body and the tail of its loops: which of two NaNs `add` and `mul` pass on, which of two zeros `fmax` and `fmin`.
 COMMUTATIVE = frozenset({"add", "mul", "maximum", "minimum", "fmax", "fmin", "eq", "ne", "and", "or", "xor"})
+# of floats these yield the second of two zeros, as NumPy's do everywhere
+ORDERED_FLOATS = frozenset({"maximum", "minimum"})
 # the scalar operand comes first / second often enough for a stencil of its own; other operations splat the scalar
 SCALAR_FIRST = frozenset({"sub", "div", "lt", "le", "gt", "ge"})
 SCALAR_SECOND = SCALAR_FIRST | COMMUTATIVE | {"floordiv", "mod", "shl", "shr"}
@@ -45,6 +48,11 @@ def cast_index(frm: str, to: str) -> int:
     return _CASTS + NATIVE_CODE[frm] * _WIDTH + NATIVE_CODE[to]
 
 
+def commutes(name: str, dtype: str) -> bool:
+    """Whether the operands of an operation may change places."""
+    return name in COMMUTATIVE and not (name in ORDERED_FLOATS and dtype[0] == "f")
+
+
 def table_text() -> str:
     """The numbering that tapes rely on, as one line: a library made from another one must not be used."""
     rows = [f"{op.name}:{op.arity}:{','.join(op.dtypes)}" for op in OPS]
@@ -68,7 +76,7 @@ def _row(op: ScalarOp, dtype: str, blocks: list[str]) -> str:
         elif op.name in SCALAR_SECOND:
             blocks.append(f"PB_BLOCK2_VS({op.name}, {dtype}, {result})")
             variants[1] = name + "_vs"
-        if op.name in SCALAR_FIRST:
+        if op.name in SCALAR_FIRST or (op.name in COMMUTATIVE and not commutes(op.name, dtype)):
             blocks.append(f"PB_BLOCK2_SV({op.name}, {dtype}, {result})")
             variants[2] = name + "_sv"
     elif op.arity == 3:
@@ -92,28 +100,28 @@ def stencil_names(level: str) -> dict[str, object]:
     table: list[str] = []
     strips: list[str] = []
     scalars: list[str] = []
-    commutes: list[int] = []
+    commuting: list[int] = []
     for op in OPS:
         for dtype in NATIVE:
             exists = dtype in op.dtypes
             table.append(_row(op, dtype, blocks) if exists else "NULL, NULL, NULL, NULL")
             strips.append(_strips(op, dtype, blocks))
             scalars.append(f"pb_scalar_{op.name}_{dtype}" if exists else "NULL")
-            commutes.append(int(op.name in COMMUTATIVE))
+            commuting.append(int(commutes(op.name, dtype)))
     for frm in NATIVE:
         for to in NATIVE:
             blocks.append(f"PB_BLOCK_CAST({frm}, {to}) PB_SCALAR_CAST({frm}, {to})")
             scalars.append(f"pb_scalar_cast_{frm}_{to}")
             table.append(f"pb_block_cast_{frm}_{to}, NULL, NULL, NULL")
-            commutes.append(0)
+            commuting.append(0)
     blocks.append("PB_BLOCK_ODD PB_SCALAR_ODD")
     scalars.append("pb_scalar_odd")
     table.append("pb_block_odd, NULL, NULL, NULL")
-    commutes.append(0)
+    commuting.append(0)
     return {
         "level": level, "tables": table_text(), "blocks": blocks, "table": table, "scalars": scalars,
         "strips": [*strips, *["NULL"] * (len(table) - len(strips))],
-        "commutes": ", ".join(map(str, commutes)),
+        "commutes": ", ".join(map(str, commuting)),
         "enums": [("N", NATIVE), ("M", tuple(MEMORY)), ("R", REDUCTIONS), ("T", OPCODES)],
         "native": NATIVE, "memory": tuple(MEMORY), "n_reductions": len(REDUCTIONS),
     }

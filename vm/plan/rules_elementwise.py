@@ -269,6 +269,8 @@ def ufunc_expression(name: str, dtypes: tuple[str, ...], operands: list[Value]) 
         if native in ("i32", "i64") and name in _INTEGER_ROUNDING:
             return slots[0]
         op = DIRECT[name]
+        if loop == "f16" and op in ("maximum", "minimum", "fmax", "fmin"):
+            slots.reverse()  # of two zeros NumPy's loops of float16 keep the first, its others the second
         result = body.op(op, native, *slots)
         return result if result_dtype(op, native) == "bool" and native != "bool" else wrap(body, result, dtypes[-1])
 
@@ -593,9 +595,13 @@ def clip(t: Typer, a: Value, *args: Value) -> Value:
         # np.clip is one ufunc over (a, lo, hi): the common dtype decides
         dtype = common_dtype(t, [a, lo, hi])
         native = COMPUTE[dtype]
+        # NumPy compares with two scalars, and keeps a zero that equals a bound; of arrays it takes maximum and minimum
+        keeps = dtype == "f16" or all(not isinstance(v, Arr) or not v.ndim for v in (lo, hi))
 
         def both(body: Any, slots: list[Any]) -> Any:
             x, low, high = (body.cast(s, native) for s in slots)
+            if keeps:
+                return body.op("minimum", native, high, body.op("maximum", native, low, x))
             return body.op("minimum", native, body.op("maximum", native, x, low), high)
         value = elementwise(t, [a, lo, hi], dtype, both)
     elif given(lo):
