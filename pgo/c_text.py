@@ -45,7 +45,7 @@ def cast(frm: str, to: str, value: str) -> str:
 def load(memory: str, native: str, element: str) -> str:
     """C text of a memory element in a native dtype."""
     wide = NATIVE_OF[memory]
-    return cast(wide, native, element if wide == memory else f"pb_widen_{memory}({element})")
+    return cast(wide, native, element if wide == memory and memory != "bool" else f"pb_widen_{memory}({element})")
 
 
 def store(native: str, memory: str, value: str) -> str:

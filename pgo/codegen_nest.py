@@ -236,7 +236,8 @@ class _Printer(LoopPrinter):
                 wanted.append(("mask", out.mask, "bool"))
             for what, slot, memory in wanted:
                 access = self.inputs.get(slot)
-                serves = access is not None and access.memory == memory and self.inner_kind(access) in ("unit", "flex")
+                serves = access is not None and access.memory == memory and self.inner_kind(access) in ("unit", "flex") \
+                    and (memory != "bool" or what == "mask")  # values are 0 or 1, memory may hold any byte
                 if serves and access is not None and slot in slots and not (k in self.compressed and access.base in written):
                     self.direct[k, what] = f"(const pb_{memory} *){access.name}_p"
                     continue

@@ -77,7 +77,7 @@ typedef void (*pb_fold_fn)(char *acc, const char *x, int64_t n);
         const pb_##T *x = (const pb_##T *)x_;                                                                           \
         if (n < 16)                                                                                                     \
             for (; rows >= 4; rows -= 4, x += 4 * n, out += 4) {                                                        \
-                pb_##T a = x[0], b = x[n], c = x[2 * n], d = x[3 * n];                                                  \
+                pb_##T a = pb_mov_##T(x[0]), b = pb_mov_##T(x[n]), c = pb_mov_##T(x[2 * n]), d = pb_mov_##T(x[3 * n]);  \
                 for (int64_t i = 1; i < n; i++) {                                                                       \
                     a = pb_##op##_##T(a, x[i]), b = pb_##op##_##T(b, x[n + i]);                                         \
                     c = pb_##op##_##T(c, x[2 * n + i]), d = pb_##op##_##T(d, x[3 * n + i]);                             \
@@ -152,7 +152,17 @@ PB_FLOAT_ROW(max, maximum, f32, PB_VMAX) PB_FLOAT_ROW(max, maximum, f64, PB_VMAX
 PB_FLOAT_ROW(min, minimum, f32, PB_VMIN) PB_FLOAT_ROW(min, minimum, f64, PB_VMIN) PB_ROWS(min, minimum, f32) PB_ROWS(min, minimum, f64)
 PB_INT_ROWS(sum, add, i32) PB_INT_ROWS(sum, add, i64) PB_INT_ROWS(prod, mul, i32) PB_INT_ROWS(prod, mul, i64)
 PB_INT_ROWS(max, maximum, i32) PB_INT_ROWS(max, maximum, i64) PB_INT_ROWS(min, minimum, i32) PB_INT_ROWS(min, minimum, i64)
-PB_INT_ROWS(any, maximum, bool) PB_INT_ROWS(all, minimum, bool)
+
+/* Of bytes that are any number: the largest, the smallest, and then whether it is 0. */
+#define PB_BOOL_ROWS(name, op, cmp)                                                                                     \
+    PB_INLINE pb_bool pb_row_##name##_bool(const pb_bool *x, int64_t n) {                                               \
+        pb_bool total = x[0];                                                                                           \
+        for (int64_t i = 1; i < n; i++) total = x[i] cmp total ? x[i] : total;                                          \
+        return PB_TRUTH(total);                                                                                         \
+    }                                                                                                                   \
+    PB_ROWS(name, op, bool)
+PB_BOOL_ROWS(any, maximum, >) PB_BOOL_ROWS(all, minimum, <)
+
 PB_FOLD(sum, add, f32, f64) PB_FOLD(sum, add, f64, f64) PB_FOLD(sum, add, i32, i32) PB_FOLD(sum, add, i64, i64)
 PB_FOLD(prod, mul, f32, f32) PB_FOLD(prod, mul, f64, f64) PB_FOLD(prod, mul, i32, i32) PB_FOLD(prod, mul, i64, i64)
 PB_FOLD(max, maximum, f32, f32) PB_FOLD(max, maximum, f64, f64) PB_FOLD(max, maximum, i32, i32)
@@ -195,10 +205,10 @@ static void pb_fold_exactly(char *acc_, const char *x) {
         int64_t i = 0;                                                                                                  \
         for (; i + 64 <= n; i += 64) {                                                                                  \
             pb_##T hit = 0;                                                                                             \
-            for (int j = 0; j < 64; j++) hit |= x[i + j] == m;                                                          \
+            for (int j = 0; j < 64; j++) hit |= pb_eq_##T(x[i + j], m);                                                 \
             if (hit) break;                                                                                             \
         }                                                                                                               \
-        while (x[i] != m) i++;                                                                                          \
+        while (pb_ne_##T(x[i], m)) i++;                                                                                 \
         return i;                                                                                                       \
     }
 PB_FIND_FLOAT(f32) PB_FIND_FLOAT(f64) PB_FIND_INT(bool) PB_FIND_INT(i32) PB_FIND_INT(i64)
@@ -210,7 +220,7 @@ PB_FIND_FLOAT(f32) PB_FIND_FLOAT(f64) PB_FIND_INT(bool) PB_FIND_INT(i32) PB_FIND
             ((int64_t *)out)[r] = pb_find_##T(x, n, pb_row_##extremum##_##T(x, n));                                     \
     }                                                                                                                   \
     static void pb_more_##name##_##T(int64_t *index, char *value, const char *x, int64_t start, int64_t n) {            \
-        pb_##T here = pb_row_##extremum##_##T((const pb_##T *)x, n), *best = (pb_##T *)value;                           \
+        pb_##T here = pb_mov_##T(pb_row_##extremum##_##T((const pb_##T *)x, n)), *best = (pb_##T *)value;                           \
         if (start == 0 || (*best == *best && (here cmp *best || here != here)))                                         \
             *best = here, *index = start + pb_find_##T((const pb_##T *)x, n, here);                                     \
     }

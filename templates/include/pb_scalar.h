@@ -58,23 +58,28 @@ PB_INLINE pb_f64 pb_from_bits_f64(uint64_t x) { union { uint64_t u; pb_f64 f; } 
 
 /* --- every dtype ----------------------------------------------------------------------------------------------------- */
 
-#define PB_ANY(T)                                                                                                       \
-    PB_INLINE pb_##T pb_mov_##T(pb_##T a) { return a; }                                                                 \
-    PB_INLINE pb_bool pb_eq_##T(pb_##T a, pb_##T b) { return a == b; }                                                  \
-    PB_INLINE pb_bool pb_ne_##T(pb_##T a, pb_##T b) { return a != b; }                                                  \
-    PB_INLINE pb_bool pb_lt_##T(pb_##T a, pb_##T b) { return a < b; }                                                   \
-    PB_INLINE pb_bool pb_le_##T(pb_##T a, pb_##T b) { return a <= b; }                                                  \
-    PB_INLINE pb_bool pb_gt_##T(pb_##T a, pb_##T b) { return a > b; }                                                   \
-    PB_INLINE pb_bool pb_ge_##T(pb_##T a, pb_##T b) { return a >= b; }                                                  \
-    PB_INLINE pb_##T pb_select_##T(pb_bool c, pb_##T a, pb_##T b) { return c ? a : b; }
-PB_ANY(bool) PB_ANY(i32) PB_ANY(i64) PB_ANY(f32) PB_ANY(f64)
+/* A boolean in memory may be any byte (a view of a mask of 0 and 255), and memory serves in place: every operation takes
+ * whatever is not 0 for true, and makes 0 or 1. */
+#define PB_TRUTH(a) ((pb_bool)((a) != 0))
+#define PB_SAME(a) (a)
 
-PB_INLINE pb_bool pb_maximum_bool(pb_bool a, pb_bool b) { return a | b; }
-PB_INLINE pb_bool pb_minimum_bool(pb_bool a, pb_bool b) { return a & b; }
+#define PB_ANY(T, OF)                                                                                                   \
+    PB_INLINE pb_##T pb_mov_##T(pb_##T a) { return OF(a); }                                                             \
+    PB_INLINE pb_bool pb_eq_##T(pb_##T a, pb_##T b) { return OF(a) == OF(b); }                                          \
+    PB_INLINE pb_bool pb_ne_##T(pb_##T a, pb_##T b) { return OF(a) != OF(b); }                                          \
+    PB_INLINE pb_bool pb_lt_##T(pb_##T a, pb_##T b) { return OF(a) < OF(b); }                                           \
+    PB_INLINE pb_bool pb_le_##T(pb_##T a, pb_##T b) { return OF(a) <= OF(b); }                                          \
+    PB_INLINE pb_bool pb_gt_##T(pb_##T a, pb_##T b) { return OF(a) > OF(b); }                                           \
+    PB_INLINE pb_bool pb_ge_##T(pb_##T a, pb_##T b) { return OF(a) >= OF(b); }                                          \
+    PB_INLINE pb_##T pb_select_##T(pb_bool c, pb_##T a, pb_##T b) { return c ? a : b; }
+PB_ANY(bool, PB_TRUTH) PB_ANY(i32, PB_SAME) PB_ANY(i64, PB_SAME) PB_ANY(f32, PB_SAME) PB_ANY(f64, PB_SAME)
+
+PB_INLINE pb_bool pb_maximum_bool(pb_bool a, pb_bool b) { return PB_TRUTH(a | b); }
+PB_INLINE pb_bool pb_minimum_bool(pb_bool a, pb_bool b) { return PB_TRUTH(a) & PB_TRUTH(b); }
 PB_INLINE pb_bool pb_not_bool(pb_bool a) { return !a; }
-PB_INLINE pb_bool pb_and_bool(pb_bool a, pb_bool b) { return a & b; }
-PB_INLINE pb_bool pb_or_bool(pb_bool a, pb_bool b) { return a | b; }
-PB_INLINE pb_bool pb_xor_bool(pb_bool a, pb_bool b) { return a ^ b; }
+PB_INLINE pb_bool pb_and_bool(pb_bool a, pb_bool b) { return PB_TRUTH(a) & PB_TRUTH(b); }
+PB_INLINE pb_bool pb_or_bool(pb_bool a, pb_bool b) { return PB_TRUTH(a | b); }
+PB_INLINE pb_bool pb_xor_bool(pb_bool a, pb_bool b) { return PB_TRUTH(a) ^ PB_TRUTH(b); }
 
 /* --- integers: -fwrapv makes + - * wrap; division by zero is 0, MIN / -1 wraps; Python's sign rule ------------------------ */
 
@@ -192,7 +197,8 @@ PB_FLOAT(f64, , 63)
         int fits = (x >= (pb_##F)LOW) & (x < -(pb_##F)LOW);                                                             \
         return fits ? (pb_##T)x : MIN;                                                                                  \
     }
-PB_CAST(bool, bool) PB_CAST(bool, i32) PB_CAST(bool, i64) PB_CAST(bool, f32) PB_CAST(bool, f64)
+#define PB_CAST_TRUTH(T) PB_INLINE pb_##T pb_cast_bool_##T(pb_bool x) { return (pb_##T)PB_TRUTH(x); }
+PB_CAST_TRUTH(bool) PB_CAST_TRUTH(i32) PB_CAST_TRUTH(i64) PB_CAST_TRUTH(f32) PB_CAST_TRUTH(f64)
 PB_CAST(i32, i32) PB_CAST(i32, i64) PB_CAST(i32, f32) PB_CAST(i32, f64)
 PB_CAST(i64, i32) PB_CAST(i64, i64) PB_CAST(i64, f32) PB_CAST(i64, f64)
 PB_CAST(f32, f32) PB_CAST(f32, f64) PB_CAST(f64, f32) PB_CAST(f64, f64)
@@ -231,10 +237,13 @@ PB_INLINE pb_f32 pb_odd_f32(pb_f64 x) {
 
 PB_INLINE pb_f16 pb_narrow_f16_f64(pb_f64 x) { return pb_narrow_f16(pb_odd_f32(x)); }
 
+PB_INLINE pb_bool pb_widen_bool(pb_bool x) { return PB_TRUTH(x); }
+PB_INLINE pb_bool pb_narrow_bool(pb_bool x) { return x; }
+
 #define PB_MEMORY(M, T)                                                                                                 \
     PB_INLINE pb_##T pb_widen_##M(pb_##M x) { return (pb_##T)x; }                                                       \
     PB_INLINE pb_##M pb_narrow_##M(pb_##T x) { return (pb_##M)x; }
-PB_MEMORY(bool, bool) PB_MEMORY(i8, i32) PB_MEMORY(i16, i32) PB_MEMORY(u8, i32) PB_MEMORY(u16, i32)
+PB_MEMORY(i8, i32) PB_MEMORY(i16, i32) PB_MEMORY(u8, i32) PB_MEMORY(u16, i32)
 PB_MEMORY(i32, i32) PB_MEMORY(u32, i64) PB_MEMORY(i64, i64) PB_MEMORY(f32, f32) PB_MEMORY(f64, f64)
 
 #define PB_THROUGH_POINTER(M, T)                                                                                        \
