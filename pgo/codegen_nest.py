@@ -236,10 +236,13 @@ class _Printer(LoopPrinter):
                 wanted.append(("mask", out.mask, "bool"))
             for what, slot, memory in wanted:
                 access = self.inputs.get(slot)
-                serves = access is not None and access.memory == memory and self.inner_kind(access) in ("unit", "flex") \
-                    and (memory != "bool" or what == "mask")  # values are 0 or 1, memory may hold any byte
+                serves = access is not None and access.memory == memory and self.inner_kind(access) in ("unit", "flex")
                 if serves and access is not None and slot in slots and not (k in self.compressed and access.base in written):
                     self.direct[k, what] = f"(const pb_{memory} *){access.name}_p"
+                    if memory == "bool" and what == "value":  # memory may hold any byte, values are 0 or 1
+                        self.direct[k, what] = f"truth{k}"
+                        self.out(f"pb_bool truth{k}[PB_BLOCK] __attribute__((aligned(64)));")
+                        self.out(f"for (int64_t l = 0; l < m; l++) truth{k}[l] = pb_widen_bool({access.name}_p[l]);")
                     continue
                 if (slot, memory) not in made:
                     name = made[slot, memory] = f"t{len(made)}"
