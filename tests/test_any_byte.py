@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+import shutil
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import prebake
+from prebake.vm.run.bundle import usable_levels
 
 LENGTHS = (0, 1, 3, 15, 16, 33, 64, 70, 300)
 
@@ -60,3 +66,36 @@ def test_as_of_ordinary_booleans(function: object, engine: str) -> None:
                 got = fast(*given)
             for one, other in zip(got, want, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-12, strict=True)
+
+
+BUNDLED = """
+import numpy as np
+import prebake
+
+
+@prebake.jit
+def f(m, k, x):
+    return m.any(), m.all(), m.argmax(), k.sum(), (np.exp(x) * 2).sum(), np.where(k, x, 0).max(), (m | k).sum()
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
+def test_in_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "any_byte.py").write_text(BUNDLED)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    f = importlib.import_module("any_byte").f
+    try:
+        with prebake.profile(tmp_path / "p.json"):
+            for n in (16, 70):
+                f(*arguments(n)[:3])
+        prebake.plan(tmp_path / "p.json", tmp_path / "b.yaml", measure=False)
+        prebake.build(tmp_path / "b.yaml", tmp_path / "bundle", targets=[usable_levels()[0]])
+        prebake.load_bundle(tmp_path / "bundle")
+        for n in (16, 70):
+            m, k, x, _ = arguments(n)
+            for one, other in zip(f(m, k, x), f.__wrapped__(m != 0, k != 0, x), strict=True):
+                np.testing.assert_allclose(one, other, rtol=1e-12, strict=True)
+        assert f.stats()["prebuilt"] == 2
+    finally:
+        sys.modules.pop("any_byte")
