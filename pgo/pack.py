@@ -19,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from ..templates.levels import Level, built_levels, host_level, load_stencils, runnable_levels
+from ..vm.dtypes import dtype_text
 from ..vm.errors import ConfigError
 from ..vm.plan.code import PRODUCT_DTYPES
 from ..vm.plan.signature import DTYPE_NAMES
@@ -175,7 +176,7 @@ def _write(what: str, place: Path, found: Mapping[str, np.ndarray], levels: Sequ
             base = base.base
         buffers[id(base)] = base
         at = array.__array_interface__["data"][0] - np.frombuffer(base, np.uint8).ctypes.data
-        names[path] = [id(base), at, array.dtype.str, list(array.shape), list(array.strides)]
+        names[path] = [id(base), at, dtype_text(array.dtype), list(array.shape), list(array.strides)]
         for o in _operands_of(array, wanted, transposed):
             operands[id(base), Operand(o.dtype, o.k, o.n, at + o.offset, o.row_stride, o.col_stride)] = None
     report = Report(str(place), len(found), len(operands), is_exact=wanted is not None)

@@ -11,10 +11,11 @@ from .records import record
 
 # Arithmetic is native in these; every other dtype converts at loads and stores.
 NATIVE: tuple[str, ...] = ("bool", "i32", "i64", "f32", "f64")
-# Memory dtypes that a view may have, with NumPy's typestring and size in bytes.
+# Memory dtypes that a view may have, with NumPy's typestring (bf16: of what ml_dtypes registers) and size in bytes.
 MEMORY: dict[str, tuple[str, int]] = {
     "bool": ("?", 1), "i8": ("i1", 1), "i16": ("i2", 2), "i32": ("i4", 4), "i64": ("i8", 8),
-    "u8": ("u1", 1), "u16": ("u2", 2), "u32": ("u4", 4), "u64": ("u8", 8), "f16": ("f2", 2), "f32": ("f4", 4), "f64": ("f8", 8),
+    "u8": ("u1", 1), "u16": ("u2", 2), "u32": ("u4", 4), "u64": ("u8", 8), "f16": ("f2", 2),
+    "bf16": ("V2", 2), "f32": ("f4", 4), "f64": ("f8", 8),
 }
 _F = ("f32", "f64")
 _I = ("i32", "i64")

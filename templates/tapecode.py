@@ -41,7 +41,7 @@ NATIVE_BYTES: dict[str, int] = {"bool": 1, "i32": 4, "i64": 8, "f32": 4, "f64": 
 # The native dtype that a load of each memory dtype yields, and that a store takes. u64 has none.
 NATIVE_OF: dict[str, str] = {
     "bool": "bool", "i8": "i32", "i16": "i32", "i32": "i32", "i64": "i64", "u8": "i32", "u16": "i32", "u32": "i64",
-    "f16": "f32", "f32": "f32", "f64": "f64",
+    "f16": "f32", "bf16": "f32", "f32": "f32", "f64": "f64",
 }
 TRAPS: dict[str, int] = {"INDEX": 1, "ZERO_DIVISION": 2, "OVERFLOW": 3, "VALUE": 4, "MEMORY": 5, "INTERPRET": 6,
                          "RAISE": 7, "RAISED": 8}

@@ -50,9 +50,14 @@ def dtype_code(dtype: object) -> int:
 
 
 def dtype_from_name(name: str) -> np.dtype:
-    """The NumPy dtype called `name`; loads ml_dtypes for bfloat16. Raises TypeError for unknown names."""
+    """The NumPy dtype called `name`, or spelled so by NumPy; loads ml_dtypes for bfloat16. Raises TypeError for unknown names."""
     if name == "bfloat16":
         import ml_dtypes
 
         return np.dtype(ml_dtypes.bfloat16)
     return np.dtype(name)
+
+
+def dtype_text(dtype: np.dtype) -> str:
+    """Text that `dtype_from_name` reads; with the byte order, where NumPy itself has the dtype."""
+    return dtype.name if dtype.name == "bfloat16" else dtype.str

@@ -118,23 +118,25 @@ typedef void (*pb_store_fn)(char *dst, const char *src, int64_t rows, int64_t ro
     }
 PB_LOAD_STORE(bool, bool) PB_LOAD_STORE(i8, i32) PB_LOAD_STORE(i16, i32) PB_LOAD_STORE(u8, i32) PB_LOAD_STORE(u16, i32)
 PB_LOAD_STORE(i32, i32) PB_LOAD_STORE(u32, i64) PB_LOAD_STORE(i64, i64) PB_LOAD_STORE(f16, f32) PB_LOAD_STORE(f32, f32)
-PB_LOAD_STORE(f64, f64)
+PB_LOAD_STORE(bf16, f32) PB_LOAD_STORE(f64, f64)
 
 static const pb_load_fn pb_loads[PB_MEMORY_TYPES] = {
     [PB_M_bool] = pb_load_rows_bool, [PB_M_i8] = pb_load_rows_i8, [PB_M_i16] = pb_load_rows_i16,
     [PB_M_i32] = pb_load_rows_i32, [PB_M_i64] = pb_load_rows_i64, [PB_M_u8] = pb_load_rows_u8,
     [PB_M_u16] = pb_load_rows_u16, [PB_M_u32] = pb_load_rows_u32, [PB_M_f16] = pb_load_rows_f16,
+    [PB_M_bf16] = pb_load_rows_bf16,
     [PB_M_f32] = pb_load_rows_f32, [PB_M_f64] = pb_load_rows_f64,
 };
 static const pb_store_fn pb_stores[PB_MEMORY_TYPES] = {
     [PB_M_bool] = pb_store_rows_bool, [PB_M_i8] = pb_store_rows_i8, [PB_M_i16] = pb_store_rows_i16,
     [PB_M_i32] = pb_store_rows_i32, [PB_M_i64] = pb_store_rows_i64, [PB_M_u8] = pb_store_rows_u8,
     [PB_M_u16] = pb_store_rows_u16, [PB_M_u32] = pb_store_rows_u32, [PB_M_f16] = pb_store_rows_f16,
+    [PB_M_bf16] = pb_store_rows_bf16,
     [PB_M_f32] = pb_store_rows_f32, [PB_M_f64] = pb_store_rows_f64,
 };
 static const int8_t pb_memory_bytes[PB_MEMORY_TYPES] = {
     [PB_M_bool] = 1, [PB_M_i8] = 1, [PB_M_i16] = 2, [PB_M_i32] = 4, [PB_M_i64] = 8, [PB_M_u8] = 1, [PB_M_u16] = 2,
-    [PB_M_u32] = 4, [PB_M_u64] = 8, [PB_M_f16] = 2, [PB_M_f32] = 4, [PB_M_f64] = 8,
+    [PB_M_u32] = 4, [PB_M_u64] = 8, [PB_M_f16] = 2, [PB_M_bf16] = 2, [PB_M_f32] = 4, [PB_M_f64] = 8,
 };
 /* Whether memory and native values of the type have one representation, so that views serve in place. */
 static const int8_t pb_memory_native[PB_MEMORY_TYPES] = {

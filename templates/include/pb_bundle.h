@@ -23,7 +23,7 @@
 /* Elements in memory, at any alignment: `pb_at_f32(address)` is an lvalue. */
 #define PB_MEMORY_AT(D) typedef pb_##D pb_mem_##D __attribute__((aligned(1), may_alias));
 PB_MEMORY_AT(bool) PB_MEMORY_AT(i8) PB_MEMORY_AT(i16) PB_MEMORY_AT(i32) PB_MEMORY_AT(i64) PB_MEMORY_AT(u8) PB_MEMORY_AT(u16)
-PB_MEMORY_AT(u32) PB_MEMORY_AT(f16) PB_MEMORY_AT(f32) PB_MEMORY_AT(f64)
+PB_MEMORY_AT(u32) PB_MEMORY_AT(f16) PB_MEMORY_AT(bf16) PB_MEMORY_AT(f32) PB_MEMORY_AT(f64)
 #define pb_at_bool(p) (*(pb_mem_bool *)(p))
 #define pb_at_i8(p) (*(pb_mem_i8 *)(p))
 #define pb_at_i16(p) (*(pb_mem_i16 *)(p))
@@ -33,6 +33,7 @@ PB_MEMORY_AT(u32) PB_MEMORY_AT(f16) PB_MEMORY_AT(f32) PB_MEMORY_AT(f64)
 #define pb_at_u16(p) (*(pb_mem_u16 *)(p))
 #define pb_at_u32(p) (*(pb_mem_u32 *)(p))
 #define pb_at_f16(p) (*(pb_mem_f16 *)(p))
+#define pb_at_bf16(p) (*(pb_mem_bf16 *)(p))
 #define pb_at_f32(p) (*(pb_mem_f32 *)(p))
 #define pb_at_f64(p) (*(pb_mem_f64 *)(p))
 

@@ -37,7 +37,7 @@ typedef void (*pb_scalar_fn)(pb_reg *dst, const pb_reg *a, const pb_reg *b, cons
 /* One element of memory dtype `memory`, to or from a register of its native dtype. */
 #define PB_EACH_MEMORY(X)                                                                                               \
     X(bool, bool) X(i8, i32) X(i16, i32) X(i32, i32) X(i64, i64) X(u8, i32) X(u16, i32) X(u32, i64) X(f16, f32)         \
-    X(f32, f32) X(f64, f64)
+    X(bf16, f32) X(f32, f32) X(f64, f64)
 #define PB_LOAD_CASE(M, T) case PB_M_##M: PB_SET_##T(r, pb_load_##M(p)); break;
 #define PB_STORE_CASE(M, T) case PB_M_##M: pb_store_##M(p, PB_GET_##T(r)); break;
 static inline void pb_load_register(pb_reg *r, int32_t memory, const char *p) {

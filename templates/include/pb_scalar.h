@@ -3,7 +3,7 @@
  *
  * Names:
  *   pb_bool pb_i32 pb_i64 pb_f32 pb_f64             native C types; arithmetic exists in these alone
- *   pb_i8 pb_i16 pb_u8 pb_u16 pb_u32 pb_f16         further memory types (pb_f16: the bits)
+ *   pb_i8 pb_i16 pb_u8 pb_u16 pb_u32 pb_f16         further memory types (pb_f16, pb_bf16: the bits)
  *   pb_<op>_<dtype>(a[, b[, c]])                    result of the operand dtype, pb_bool for predicates
  *   pb_cast_<from>_<to>(x)                          between native dtypes, as NumPy's astype on x86-64
  *   pb_widen_<memory>(x)                            memory value -> native value: i8 i16 u8 u16 -> i32, u32 -> i64,
@@ -32,6 +32,7 @@ typedef uint8_t pb_u8;
 typedef uint16_t pb_u16;
 typedef uint32_t pb_u32;
 typedef uint16_t pb_f16;
+typedef uint16_t pb_bf16;
 typedef float pb_f32;
 typedef double pb_f64;
 
@@ -237,6 +238,14 @@ PB_INLINE pb_f32 pb_odd_f32(pb_f64 x) {
 
 PB_INLINE pb_f16 pb_narrow_f16_f64(pb_f64 x) { return pb_narrow_f16(pb_odd_f32(x)); }
 
+PB_INLINE pb_f32 pb_widen_bf16(pb_bf16 h) { return pb_from_bits_f32((pb_u32)h << 16); }
+
+PB_INLINE pb_bf16 pb_narrow_bf16(pb_f32 x) { /* to nearest even; NaN: one of either sign, as ml_dtypes */
+    pb_u32 u = pb_bits_f32(x);
+    pb_u32 rounded = (u + 0x7fffu + ((u >> 16) & 1)) >> 16;
+    return (pb_bf16)((u & 0x7fffffffu) > 0x7f800000u ? ((u >> 16) & 0x8000u) | 0x7fc0u : rounded);
+}
+
 PB_INLINE pb_bool pb_widen_bool(pb_bool x) { return PB_TRUTH(x); }
 PB_INLINE pb_bool pb_narrow_bool(pb_bool x) { return x; }
 
@@ -251,5 +260,5 @@ PB_MEMORY(i32, i32) PB_MEMORY(u32, i64) PB_MEMORY(i64, i64) PB_MEMORY(f32, f32) 
     PB_INLINE void pb_store_##M(void *p, pb_##T v) { pb_##M x = pb_narrow_##M(v); memcpy(p, &x, sizeof x); }
 PB_THROUGH_POINTER(bool, bool) PB_THROUGH_POINTER(i8, i32) PB_THROUGH_POINTER(i16, i32) PB_THROUGH_POINTER(u8, i32)
 PB_THROUGH_POINTER(u16, i32) PB_THROUGH_POINTER(i32, i32) PB_THROUGH_POINTER(u32, i64) PB_THROUGH_POINTER(i64, i64)
-PB_THROUGH_POINTER(f16, f32) PB_THROUGH_POINTER(f32, f32) PB_THROUGH_POINTER(f64, f64)
+PB_THROUGH_POINTER(f16, f32) PB_THROUGH_POINTER(bf16, f32) PB_THROUGH_POINTER(f32, f32) PB_THROUGH_POINTER(f64, f64)
 #endif

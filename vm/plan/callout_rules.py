@@ -16,7 +16,7 @@ from .emitting import product_of
 from .extents import Expr, as_expr, const, emax, floordiv
 from .planner_errors import PlanRefused
 from .signature import DTYPE_NAMES, NUMPY_DTYPES
-from .values import Arr, Cplx, Num, Seq, Value
+from .values import Arr, Cplx, Num, Seq, Value, is_float
 
 WIDE = {"f16": "c64", "f32": "c64", "c64": "c64"}
 REAL = {"c64": "f32", "c128": "f64"}
@@ -78,7 +78,7 @@ def promoted(q: Question, *operands: Like) -> str:
 
 def inexact(dtype: str) -> str:
     """float64 for integers, the dtype itself for others."""
-    return dtype if dtype[0] in "fc" else "f64"
+    return dtype if dtype[0] == "c" or is_float(dtype) else "f64"
 
 
 def real(dtype: str) -> str:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from .callout_rules import Like, axes_in, exprs, flag, inexact, like, made, option, real, sequence
 from .callouts import Itself, Made, Question, Several, Unknown, calls
 from .extents import Expr, emax, emin
 from .planner_errors import PlanRefused
+from .signature import DTYPE_NAMES, NUMPY_DTYPES
+from .values import HALVES
 
 
 def _solved(*dtypes: str) -> str:
     """The dtype in which LAPACK computes: integers are float64."""
-    if "f16" in dtypes:
-        raise PlanRefused("linear algebra of float16", kind="dtype")
+    if not HALVES.isdisjoint(dtypes):
+        raise PlanRefused("linear algebra of 16-bit floats", kind="dtype")
     is_double = any(d not in ("f32", "c64") for d in dtypes)
     if any(d[0] == "c" for d in dtypes):
         return "c128" if is_double else "c64"
@@ -219,7 +223,7 @@ def _dot(q: Question) -> Made:
 
 @calls("np.matmul", "op.matmul")
 def _matmul(q: Question) -> Made:
-    from .callout_rules import common, without
+    from .callout_rules import without
 
     without(q, "out dtype")
     a, b = (like(q, name) for name in (("x1", "x2") if q.name == "np.matmul" else ("a", "b")))
@@ -228,7 +232,10 @@ def _matmul(q: Question) -> Made:
     if q.t.rounding and a.dtype == b.dtype == "f32":
         raise q.refuse("of this form in reduced precision")
     batch = q.t.broadcast(a.shape[:-2], b.shape[:-2])
-    return made(common(a.dtype, b.dtype), (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())))
+    dtype = DTYPE_NAMES.get(np.matmul.resolve_dtypes((NUMPY_DTYPES[a.dtype], NUMPY_DTYPES[b.dtype], None))[-1])
+    if dtype is None:
+        raise q.refuse("of such dtypes")
+    return made(dtype, (*batch, *a.shape[-2:-1], *(b.shape[-1:] if b.ndim > 1 else ())))
 
 
 # --- indices of triangles ---------------------------------------------------------------------------------------------

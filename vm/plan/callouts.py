@@ -27,7 +27,7 @@ from .steps import (
     View,
     contiguous_strides,
 )
-from .values import COMPUTE, Arr, Cplx, Lazy, Num, Range, Seq, SliceV, Static, Value
+from .values import COMPUTE, ODD, Arr, Cplx, Lazy, Num, Range, Seq, SliceV, Static, Value
 
 PARTS = {"c64": "f32", "c128": "f64"}
 
@@ -216,7 +216,7 @@ def _complex_operand(t: Any, value: Cplx, is_written: bool) -> CallArg:
 def _result(t: Any, made: Made, extents: dict[int, ScalarReg]) -> tuple[CallResult, Value]:
     if not made.dtype:
         return CallResult("ignored"), Static(None)
-    t.has_odd = t.has_odd or made.dtype in ("f16", "u64")
+    t.has_odd = t.has_odd or made.dtype in ODD
     if made.shape is None:
         return _scalar(t, made)
     if made.dtype not in COMPUTE and made.dtype not in PARTS:

@@ -16,7 +16,7 @@ from .planner_errors import PlanRefused
 from .signature import NUMPY_DTYPES
 from .steps import Buffer, Literal, Operand, ScalarReg, Step
 from .typer_state import Retry
-from .values import COMPUTE, Arr, Cplx, Lazy, Map, Num, Seq, Static, Value
+from .values import COMPUTE, HALVES, Arr, Cplx, Lazy, Map, Num, Seq, Static, Value
 
 _WIDE_LIMIT = 2**60
 _COUNTER_STEP = 256
@@ -211,7 +211,7 @@ def join_types(a: Num, b: Num) -> tuple[str, str] | None:
     if python.python == "bool" or (number.maybe and number.maybe != python.python):
         return None
     dtype = number.dtype
-    if dtype == "f16":
+    if dtype in HALVES:
         return None
     if python.python == "float" and dtype == "f64":
         return dtype, "float"

@@ -13,7 +13,8 @@ import numpy as np
 from ...templates.registry import BY_NAME
 from .values import Static, Value
 
-_ODD_WORDS = frozenset(("uint64", "u8", "Q", "L", "P", "N", "uint", "ulong", "ulonglong", "uintp", "float16", "half", "f2", "e"))
+_ODD_WORDS = frozenset(("uint64", "u8", "Q", "L", "P", "N", "uint", "ulong", "ulonglong", "uintp", "float16", "half", "f2", "e",
+                        "bfloat16"))
 
 
 def asked_dtype(value: Value, is_text: bool = False) -> np.dtype | None:
@@ -42,5 +43,5 @@ def _dtype_place(name: str) -> int:
 
 
 def may_be_odd(word: str) -> bool:
-    """Whether text could name uint64 or float16."""
+    """Whether text could name uint64, float16 or bfloat16."""
     return word.lstrip("<>=|") in _ODD_WORDS

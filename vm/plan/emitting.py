@@ -32,7 +32,7 @@ from .steps import (
     contiguous_strides,
 )
 from .typer_state import State
-from .values import COMPUTE, Arr, Num, Static, Value
+from .values import COMPUTE, ODD, Arr, Num, Static, Value
 
 Shape: TypeAlias = "tuple[Expr, ...]"
 
@@ -351,7 +351,7 @@ class Emitting(State):
             name = None
         if name is None or name not in COMPUTE:
             raise PlanRefused(f"dtype {spec!r} is not planned", kind="dtype")
-        self.has_odd = self.has_odd or name in ("f16", "u64")
+        self.has_odd = self.has_odd or name in ODD
         return name
 
 

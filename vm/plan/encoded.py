@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import dtype_from_name, dtype_text
+
 
 def encode_value(value: object) -> object:
     """A JSON-able form of a constant: None, bool, int and str as they are, anything else as [tag, ...].
@@ -28,9 +30,9 @@ def encode_value(value: object) -> object:
     if value is Ellipsis:
         return ["e"]
     if isinstance(value, np.dtype):
-        return ["d", value.str]
-    if isinstance(value, np.generic) and value.dtype.kind in "biufc":
-        return ["n", value.dtype.str, value.tobytes().hex()]
+        return ["d", dtype_text(value)]
+    if isinstance(value, np.generic) and (value.dtype.kind in "biufc" or value.dtype.name == "bfloat16"):
+        return ["n", dtype_text(value.dtype), value.tobytes().hex()]
     raise TypeError(f"{kind.__name__} is no constant")
 
 
@@ -57,9 +59,9 @@ def decode_value(data: Any) -> object:
         if tag == "e":
             return Ellipsis
         if tag == "d":
-            return np.dtype(rest[0])
+            return dtype_from_name(rest[0])
         if tag == "n":
-            return np.frombuffer(bytes.fromhex(rest[1]), dtype=rest[0])[0]
+            return np.frombuffer(bytes.fromhex(rest[1]), dtype=dtype_from_name(rest[0]))[0]
     except (TypeError, IndexError, AttributeError) as error:
         raise ValueError(f"no encoded value: {data!r}") from error
     raise ValueError(f"unknown value tag {data[0]!r}")

@@ -12,7 +12,7 @@ from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elem
 from .rules_view import expand_dims, is_contiguous, main_diagonal, permute, ravel, shape_arg
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
-from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, python_bool, python_int
+from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, is_float, python_bool, python_int
 
 _COPY = python_bool(True)
 
@@ -574,7 +574,7 @@ def _cast_call(name: str) -> None:
             return value if value.ndim else t.load(value)
         if memory == "bool":
             return elementwise(t, [value], "bool", lambda body, s: truth(body, s[0]))
-        if isinstance(value, Num) and value.dtype[0] == "f" and memory[0] in "iu" and value.is_constant:
+        if isinstance(value, Num) and is_float(value.dtype) and memory[0] in "iu" and value.is_constant:
             value = python_int(const(int(value.constant))) if abs(value.constant) < 2**62 else value
         return elementwise(t, [value], memory, lambda body, s: cast_to(body, s[0], memory))
     rule(f"np.{name}")(cast)

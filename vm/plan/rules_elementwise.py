@@ -16,7 +16,7 @@ from .python_arithmetic import python_binary, python_compare, python_negative
 from .signature import DTYPE_NAMES, NUMPY_DTYPES
 from .steps import Literal, Nest, NestOp, NestOut, ScalarReg
 from .typed import NONE, RULES, Typer, attribute, rule
-from .values import COMPUTE, Arr, Map, Num, Selected, Seq, Static, Value, python_bool, python_float
+from .values import COMPUTE, HALVES, Arr, Map, Num, Selected, Seq, Static, Value, python_bool, python_float
 
 # ufunc -> scalar operation on the dtype that NumPy's loop computes in
 DIRECT = {
@@ -111,9 +111,9 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
     """
     if dtype not in COMPUTE:
         raise PlanRefused(f"dtype {dtype} is not planned", kind="dtype")
-    if dtype == "f16":
+    if dtype in HALVES:
         t.has_odd = True
-        operands = [as_half(t, v) if isinstance(v, Num) and v.dtype not in ("f16", "bool") else v for v in operands]
+        operands = [as_half(t, v, dtype) if isinstance(v, Num) and v.dtype not in (dtype, "bool") else v for v in operands]
     if dtype == "u64":
         t.has_odd = True
     arrays = [v for v in operands if isinstance(v, Arr)]
@@ -124,8 +124,8 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
         body = t.scalar_body()
         slots = [t.scalar_slot(body, t.load(v) if isinstance(v, Arr) else v) for v in operands]
         slot = expression(body, slots)
-        if dtype == "f16":
-            return rounded(t, body, slot)
+        if dtype in HALVES:
+            return rounded(t, body, slot, dtype)
         if isinstance(slot, ScalarReg) and slot.expr is not None:
             return Num(slot.expr, dtype)
         if isinstance(slot, Expr) and slot.value is None:
@@ -193,8 +193,8 @@ def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: 
     if scalars:
         for value, dtype in zip(operands, dtypes, strict=False):
             check_weak(t, value, dtype)
-        if dtypes[0] == "f16":  # a comparison: where the result is float16, `elementwise` does it
-            operands = [as_half(t, v) if isinstance(v, Num) and v.dtype != "f16" else v for v in operands]
+        if dtypes[0] in HALVES:  # a comparison: where the result is one, `elementwise` does it
+            operands = [as_half(t, v, dtypes[0]) if isinstance(v, Num) and v.dtype != dtypes[0] else v for v in operands]
     if name == "power" and dtypes[0][0] in "iu":
         exponent = operands[1]
         if not (isinstance(exponent, Num) and exponent.is_constant and exponent.constant >= 0):
@@ -593,7 +593,10 @@ def clip(t: Typer, a: Value, *args: Value) -> Value:
     value = a
     if given(lo) and given(hi):
         # np.clip is one ufunc over (a, lo, hi): the common dtype decides
-        dtype = common_dtype(t, [a, lo, hi])
+        dtypes = {v.dtype for v in (a, lo, hi) if isinstance(v, (Arr, Num)) and not _is_python(v)}
+        if "bf16" in dtypes and dtypes - {"bf16", "f32"}:
+            raise PlanRefused("clip of bfloat16 beside other dtypes", kind="dtype")
+        dtype = "f32" if "bf16" in dtypes else common_dtype(t, [a, lo, hi])  # there is no loop of bfloat16
         native = COMPUTE[dtype]
         # NumPy compares with two scalars, and keeps a zero that equals a bound; of arrays it takes maximum and minimum
         keeps = dtype == "f16" or all(not isinstance(v, Arr) or not v.ndim for v in (lo, hi))

@@ -16,7 +16,7 @@ from .signature import NUMPY_DTYPES
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
 from .typer_state import NeedUnroll
-from .values import Arr, Lazy, Map, Num, Seq, SliceV, Static, Value
+from .values import Arr, Lazy, Map, Num, Seq, SliceV, Static, Value, is_float
 
 # --- subscripts -------------------------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]
             if (isinstance(item, Num) and item.native == "bool") or isinstance(item, Static):
                 raise PlanRefused("an index that is no integer, slice or array", kind="index-error")
             number = t.load(item) if isinstance(item, Arr) else item
-            if isinstance(number, Num) and number.dtype[0] == "f":
+            if isinstance(number, Num) and is_float(number.dtype):
                 raise PlanRefused("a float index", kind="index-error")
             offset = offset + whole.strides[axis] * position_in(t, t.int_expr(number), whole.shape[axis])
         axis += 1
@@ -394,7 +394,7 @@ def check_number(t: Typer, value: Value, dtype: str) -> None:
     fault = f"{'Python integer' if value.python == 'int' else 'number'} out of bounds for {info.dtype}"
     body = t.scalar_body()
     slot = t.scalar_slot(body, value)
-    if value.dtype[0] != "f":
+    if not is_float(value.dtype):
         slot = body.cast(slot, "i64")
         outside = body.op("lt", "i64", slot, body.const(int(info.min), "i64"))
         if info.max < 2**63:  # no integer of a plan is past that

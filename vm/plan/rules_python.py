@@ -12,7 +12,23 @@ from .rules_elementwise import given, ufunc
 from .steps import Literal, ScalarReg
 from .typed import NONE, Typer, rule
 from .typer_state import DeadEnd, NeedUnroll
-from .values import COMPUTE, Arr, Cplx, Lazy, Map, Num, Range, Seq, SliceV, Static, Value, Zipped, python_bool, python_int
+from .values import (
+    COMPUTE,
+    Arr,
+    Cplx,
+    Lazy,
+    Map,
+    Num,
+    Range,
+    Seq,
+    SliceV,
+    Static,
+    Value,
+    Zipped,
+    is_float,
+    python_bool,
+    python_int,
+)
 
 
 @rule("py.len")
@@ -243,7 +259,7 @@ def int_(t: Typer, x: Value = NONE) -> Value:
         x = t.load(x)
     if not isinstance(x, Num):
         raise PlanRefused("int() of something that is no number", kind="operand")
-    if x.dtype[0] != "f":
+    if not is_float(x.dtype):
         return python_int(t.int_expr(x)) if x.native != "bool" else _bool_to_int(t, x)
     if isinstance(x.operand, Literal):
         try:
@@ -297,7 +313,7 @@ def round_(t: Typer, number: Value, ndigits: Value = NONE) -> Value:
         raise PlanRefused("round() to digits, or of an array", kind="kernel:py.round")
     if number.python in ("int", "bool"):
         return int_(t, number)
-    if number.dtype[0] != "f":
+    if not is_float(number.dtype):
         if number.dtype == "bool":
             raise PlanRefused("round() of NumPy's bool", kind="python-error")
         return int_(t, number)

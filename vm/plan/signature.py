@@ -10,19 +10,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
 
 import numpy as np
 
 from ...templates.records import record
+from ..dtypes import dtype_from_name
 
-# NumPy dtype character code -> memory dtype name (templates/scalars.py MEMORY)
-DTYPE_NAMES: dict[np.dtype, str] = {
+
+class _Names(dict[np.dtype, str]):
+    """NumPy dtype -> memory dtype name (templates/scalars.py MEMORY); bfloat16's when it is first met."""
+
+    def __missing__(self, dtype: np.dtype) -> str:
+        if dtype.kind != "V" or dtype.name != "bfloat16":
+            raise KeyError(dtype)
+        return self.setdefault(dtype, "bf16")
+
+    def get(self, dtype: np.dtype, default: Any = None) -> Any:
+        try:
+            return self[dtype]
+        except KeyError:
+            return default
+
+    def __contains__(self, dtype: object) -> bool:
+        return self.get(dtype) is not None  # type: ignore[arg-type]
+
+
+class _Dtypes(dict[str, np.dtype]):
+    """The way back; loads ml_dtypes for bfloat16."""
+
+    def __missing__(self, name: str) -> np.dtype:
+        if name != "bf16":
+            raise KeyError(name)
+        return self.setdefault(name, dtype_from_name("bfloat16"))
+
+
+DTYPE_NAMES = _Names({
     np.dtype(np.bool_): "bool", np.dtype(np.int8): "i8", np.dtype(np.int16): "i16", np.dtype(np.int32): "i32",
     np.dtype(np.int64): "i64", np.dtype(np.uint8): "u8", np.dtype(np.uint16): "u16", np.dtype(np.uint32): "u32",
     np.dtype(np.uint64): "u64", np.dtype(np.float16): "f16", np.dtype(np.float32): "f32", np.dtype(np.float64): "f64",
     np.dtype(np.complex64): "c64", np.dtype(np.complex128): "c128",
-}
-NUMPY_DTYPES: dict[str, np.dtype] = {name: dtype for dtype, name in DTYPE_NAMES.items()}
+})
+NUMPY_DTYPES = _Dtypes({name: dtype for dtype, name in DTYPE_NAMES.items()})
 PYTHON_SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float"}
 
 

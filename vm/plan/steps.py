@@ -15,7 +15,7 @@ from ...templates.records import fresh, record
 from .extents import Evaluator, Expr, const, mul
 
 ITEM_BYTES = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8,
-              "f16": 2, "f32": 4, "f64": 8, "c64": 8, "c128": 16}  # steps see complex memory as two real views
+              "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "c64": 8, "c128": 16}  # steps see complex memory as two real views
 
 
 @record

@@ -49,6 +49,8 @@ from .typer_state import NeedUnroll
 from .unsigned import is_called_out, is_odd, is_unsigned
 from .values import (
     COMPUTE,
+    HALVES,
+    ODD,
     Arr,
     Cplx,
     Lazy,
@@ -179,7 +181,7 @@ class Typer(Control):
         if row.kind == "array":
             if row.dtype not in COMPUTE and row.dtype[0] != "c":
                 raise PlanRefused(f"dtype {row.dtype} is not planned", kind="dtype")
-            self.has_odd = self.has_odd or row.dtype in ("f16", "u64")
+            self.has_odd = self.has_odd or row.dtype in ODD
             if row.shape is not None:
                 shape: tuple[Expr, ...] = tuple(const(n) for n in row.shape)
             else:
@@ -199,7 +201,7 @@ class Typer(Control):
                 raise PlanRefused(f"dtype {row.dtype} is not planned", kind="dtype")
             if row.dtype == "u64":
                 raise PlanRefused("a uint64 number is an argument", kind="dtype")
-            self.has_odd = self.has_odd or row.dtype == "f16"
+            self.has_odd = self.has_odd or row.dtype in HALVES
             native = COMPUTE[row.dtype]
             if native == "i64":
                 return Num(symbol(row.path, -2**47, 2**47), row.dtype, row.python, index)
@@ -243,7 +245,7 @@ class Typer(Control):
             return python_float(value)
         if isinstance(value, np.generic) and value.dtype in DTYPE_NAMES and DTYPE_NAMES[value.dtype] in COMPUTE:
             name = DTYPE_NAMES[value.dtype]
-            self.has_odd = self.has_odd or name in ("f16", "u64")
+            self.has_odd = self.has_odd or name in ODD
             if name == "u64" and value.item() >= 2**62:
                 raise PlanRefused("an integer constant past 62 bits", kind="big-int")
             return Num(Literal(value.item(), COMPUTE[name]), name)

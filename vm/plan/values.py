@@ -11,7 +11,15 @@ from .steps import Buffer, Literal, Operand, ScalarReg, Step, View
 
 # memory dtype -> native dtype that computes it (templates/scalars.py); of u64 the bits
 COMPUTE = {"bool": "bool", "i8": "i32", "i16": "i32", "u8": "i32", "u16": "i32", "i32": "i32", "u32": "i64",
-           "i64": "i64", "u64": "i64", "f16": "f32", "f32": "f32", "f64": "f64"}
+           "i64": "i64", "u64": "i64", "f16": "f32", "bf16": "f32", "f32": "f32",
+           "f64": "f64"}
+HALVES = frozenset(("f16", "bf16"))  # rounded after each operation (halves.py)
+ODD = HALVES | {"u64"}  # of which not every kernel is planned (unsigned.py)
+
+
+def is_float(dtype: str) -> bool:
+    """Whether a memory or native dtype is a real float."""
+    return dtype[0] == "f" or dtype in HALVES
 
 
 @record

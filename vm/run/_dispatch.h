@@ -26,13 +26,14 @@ static inline int64_t pb_now_ns(void)
 
 /* --- dtypes: codes follow the order of templates/scalars.py MEMORY, complex ones behind --------------------------------------------------- */
 
-enum { PB_BOOL, PB_I8, PB_I16, PB_I32, PB_I64, PB_U8, PB_U16, PB_U32, PB_U64, PB_F16, PB_F32, PB_F64,
+enum { PB_BOOL, PB_I8, PB_I16, PB_I32, PB_I64, PB_U8, PB_U16, PB_U32, PB_U64, PB_F16, PB_BF16, PB_F32, PB_F64,
        PB_C64, PB_C128, PB_NDTYPES };
 
-static const int pb_type_numbers[PB_NDTYPES] = {NPY_BOOL, NPY_INT8, NPY_INT16, NPY_INT32, NPY_INT64, NPY_UINT8,
-                                                NPY_UINT16, NPY_UINT32, NPY_UINT64, NPY_HALF, NPY_FLOAT, NPY_DOUBLE,
+/* Of bfloat16: what ml_dtypes registered, once something asked for it (`DTYPE_CODES`). */
+static int pb_type_numbers[PB_NDTYPES] = {NPY_BOOL, NPY_INT8, NPY_INT16, NPY_INT32, NPY_INT64, NPY_UINT8,
+                                                NPY_UINT16, NPY_UINT32, NPY_UINT64, NPY_HALF, -1, NPY_FLOAT, NPY_DOUBLE,
                                                 NPY_CFLOAT, NPY_CDOUBLE};
-static const int pb_item_bytes[PB_NDTYPES] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 4, 8, 8, 16};
+static const int pb_item_bytes[PB_NDTYPES] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 8, 16};
 
 /* Code of a descriptor, or -1: other types and foreign byte order. `long` and `long long` are one code. */
 static inline int pb_descr_code(PyArray_Descr *d)
@@ -57,7 +58,7 @@ static inline int pb_descr_code(PyArray_Descr *d)
     case NPY_DOUBLE: return PB_F64;
     case NPY_CFLOAT: return PB_C64;
     case NPY_CDOUBLE: return PB_C128;
-    default: return -1;
+    default: return d->type_num == pb_type_numbers[PB_BF16] ? PB_BF16 : -1;
     }
 }
 
@@ -130,7 +131,7 @@ static inline int pb_scalar_value(PyObject *o, int code, pb_reg *out, int *is_fl
     union { npy_bool b; int8_t i1; int16_t i2; int32_t i4; int64_t i8; uint8_t u1; uint16_t u2; uint32_t u4; uint64_t u8;
             float f4; double f8; char room[32]; } v;
     *is_float = code >= PB_F16;
-    if (code == PB_F16) {
+    if (code == PB_F16 || code == PB_BF16) {
         double x = PyFloat_AsDouble(o);
         if (x == -1.0 && PyErr_Occurred()) {
             PyErr_Clear();
@@ -179,7 +180,8 @@ static inline PyObject *pb_make_scalar(int code, const pb_reg *r, int is_float)
         memcpy(room, &f, 4);
         break;
     }
-    case PB_F16: {
+    case PB_F16:
+    case PB_BF16: {
         /* by way of an array: NumPy owns the rounding of halves */
         PyObject *number = PyFloat_FromDouble(is_float ? x : (double)i), *array;
         if (number == NULL) {

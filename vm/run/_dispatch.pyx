@@ -70,9 +70,9 @@ cdef extern from "_dispatch.h" nogil:
     enum: PB_TRAP_INTERPRET
     enum: PB_TRAP_RAISED
     enum: PB_NDTYPES
-    enum: PB_BOOL, PB_U64, PB_F16, PB_F32, PB_F64
+    enum: PB_BOOL, PB_U64, PB_F16, PB_BF16, PB_F32, PB_F64
     enum: NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_ALIGNED, NPY_ARRAY_WRITEABLE
-    const int pb_type_numbers[14]
+    int pb_type_numbers[15]
     int64_t pb_now_ns()
     bint pb_is_array(PyObject *)
     bint pb_is_array_like(PyObject *)
@@ -175,10 +175,21 @@ def kernel_records(table):
     cdef pb_kernel_table *found = <pb_kernel_table *>PyCapsule_GetPointer(table, "prebake.kernels")
     return found.records.decode() if found.library.abi_version == PB_ABI_VERSION else ""
 
+class _DtypeCodes(dict):
+    def __missing__(self, name):
+        """bfloat16's, once its type is known."""
+        if name != "bf16":
+            raise KeyError(name)
+        from ..dtypes import dtype_from_name
+
+        pb_type_numbers[PB_BF16] = dtype_from_name("bfloat16").num
+        self[name] = PB_BF16
+        return PB_BF16
+
 # memory dtype names in the order of the codes in _dispatch.h
-DTYPE_CODES = {name: code for code, name in enumerate(
-    ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "c64",
-     "c128"))}
+DTYPE_CODES = _DtypeCodes({name: code for code, name in enumerate(
+    ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "c64",
+     "c128")) if name != "bf16"})
 PRODUCT_DTYPES = {"f32": 0, "f64": 1, "bf16": 2, "f16": 3}  # as vm/plan/code.py has them, which loads later
 
 # What an entry answers when it does not serve a call, the furthest step first in `MISS_NAMES`' order of precedence.

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from .. import flags
+from ..dtypes import dtype_from_name
 from ..errors import BundleError
 from ..version import PACKS_FORMAT, VERSION
 from . import _dispatch, bundle, cache
@@ -95,7 +96,7 @@ class Packs(Mapping[str, np.ndarray]):
 
     def __getitem__(self, name: str) -> np.ndarray:
         item, offset, dtype, shape, strides = self._names[name]
-        return np.ndarray(tuple(shape), dtype, self._arrays[item], offset, tuple(strides))
+        return np.ndarray(tuple(shape), dtype_from_name(dtype), self._arrays[item], offset, tuple(strides))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
