@@ -18,6 +18,7 @@
 #include "pb_scalar.h"
 #include "pb_width.h"
 
+/* `few`: fewer than a register holds, lane by lane. Short rows are all tail: no call, and no memory in between. */
 #define PB_V_TYPE(T)                                                                                                    \
     typedef pb_##T pb_v_##T __attribute__((vector_size(PB_VECTOR_BYTES)));                                              \
     typedef pb_##T pb_vmem_##T __attribute__((vector_size(PB_VECTOR_BYTES), aligned(1), may_alias));                     \
@@ -27,14 +28,15 @@
     PB_INLINE pb_v_##T pb_v_fill_##T(pb_##T x) { return x - (pb_v_##T){0}; }                                            \
     PB_INLINE pb_v_##T pb_v_at_##T(const void *p) { return *(const pb_vmem_##T *)p; }                                   \
     PB_INLINE void pb_v_put_##T(void *p, pb_v_##T v) { *(pb_vmem_##T *)p = v; }                                         \
-    static __attribute__((noinline, unused)) pb_v_##T pb_v_few_##T(const char *p, int64_t step, int64_t n) {            \
-        pb_vlanes_##T r = {.v = {0}};                                                                                   \
-        for (int64_t i = 0; i < n; i++) r.i[i] = *(const pb_vone_##T *)(p + i * step);                                  \
-        return r.v;                                                                                                     \
+    PB_INLINE pb_v_##T pb_v_few_##T(const char *p, int64_t step, int64_t n) {                                           \
+        pb_v_##T r = {0};                                                                                               \
+        _Pragma("GCC unroll 16") for (int i = 0; i < PB_V_##T - 1; i++)                                                 \
+            if (i < n) r[i] = *(const pb_vone_##T *)(p + i * step);                                                     \
+        return r;                                                                                                       \
     }                                                                                                                   \
-    static __attribute__((noinline, unused)) void pb_v_put_few_##T(char *p, pb_v_##T v, int64_t step, int64_t n) {      \
-        pb_vlanes_##T r = {.v = v};                                                                                     \
-        for (int64_t i = 0; i < n; i++) *(pb_vone_##T *)(p + i * step) = r.i[i];                                        \
+    PB_INLINE void pb_v_put_few_##T(char *p, pb_v_##T v, int64_t step, int64_t n) {                                     \
+        _Pragma("GCC unroll 16") for (int i = 0; i < PB_V_##T - 1; i++)                                                 \
+            if (i < n) *(pb_vone_##T *)(p + i * step) = v[i];                                                           \
     }                                                                                                                   \
     PB_INLINE pb_v_##T pb_v_head_##T(const void *p, int64_t n) {                                                        \
         return n >= PB_V_##T ? pb_v_at_##T(p) : pb_v_few_##T(p, sizeof(pb_##T), n);                                     \
