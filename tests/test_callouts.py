@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import sys
 import threading
 import traceback
 import weakref
@@ -17,6 +16,7 @@ from plan_eval import CodeEvaluator, StepEvaluator
 from test_typed import compiled, same
 
 import prebake
+from prebake.templates import registry
 from prebake.vm.plan.lower import lower_plan
 from prebake.vm.plan.passes import run_passes
 from prebake.vm.plan.reading import LiveReader
@@ -324,27 +324,33 @@ def test_operands_in_a_traceback_outlive_the_call() -> None:
     assert released() is None  # nothing holds the temporaries any longer
 
 
-def test_calls_from_inside_a_call_out() -> None:
+def test_calls_from_inside_a_call_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same function called for many other shapes while its own call-out runs."""
     jitted = prebake.jit(sorted_and_kept)
-    depth: list[int] = []
+    armed, depth = [False], []
+    resolve = registry.resolve
 
-    def call_more(frame: Any, event: str, arg: Any) -> None:
-        if event == "call" and frame.f_code.co_name == "sort" and not depth:
-            depth.append(1)
-            for n in range(1, 40):
-                jitted(np.ones(n))
+    def resolve_calling(kernel: int) -> Any:
+        """The kernel's function, which once calls the whole for other shapes before it answers."""
+        function = resolve(kernel)
 
+        def answer(*args: Any) -> Any:
+            if armed[0]:
+                armed[0] = False
+                depth.append(1)
+                for n in range(1, 40):
+                    jitted(np.ones(n))
+            return function(*args)
+        return answer
+
+    monkeypatch.setattr(registry, "resolve", resolve_calling)
     x = np.array([3.0, 1.0])
     _dispatch.set_timing(1)
     try:
         for _ in range(20):  # until the call is known to be short
             jitted(x)
-        sys.setprofile(call_more)
-        try:
-            assert jitted(x).tolist() == [1, 3]
-        finally:
-            sys.setprofile(None)
+        armed[0] = True
+        assert jitted(x).tolist() == [1, 3]
     finally:
         _dispatch.set_timing(64)
     assert depth
