@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from . import unsigned_arithmetic
 from .body import NestBody, for_memory, result_dtype, truth, wrap
 from .extents import Expr, compare
 from .halves import as_half, rounded
@@ -16,7 +17,7 @@ from .python_arithmetic import python_binary, python_compare, python_negative
 from .signature import DTYPE_NAMES, NUMPY_DTYPES
 from .steps import Literal, Nest, NestOp, NestOut, ScalarReg
 from .typed import NONE, RULES, Typer, attribute, rule
-from .values import COMPUTE, HALVES, Arr, Map, Num, Selected, Seq, Static, Value, python_bool, python_float
+from .values import COMPUTE, HALVES, Arr, Map, Num, Selected, Seq, Static, Value, is_float, python_bool, python_float
 
 # ufunc -> scalar operation on the dtype that NumPy's loop computes in
 DIRECT = {
@@ -199,8 +200,9 @@ def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: 
         exponent = operands[1]
         if not (isinstance(exponent, Num) and exponent.is_constant and exponent.constant >= 0):
             raise PlanRefused("an integer power whose exponent may be negative", kind="int-power")
-    value = elementwise(t, operands, dtypes[-1], ufunc_expression(name, dtypes, operands),
-                        name=None if name == "power" else (name, dtypes))  # a power depends on the exponent
+    # a power and operations of uint64 depend on the constants as well
+    alike = None if name == "power" or "u64" in dtypes else (name, dtypes, tuple(map(_is_u64, operands)))
+    value = elementwise(t, operands, dtypes[-1], ufunc_expression(name, dtypes, operands), name=alike)
     if dtypes[-1] == "bool" and isinstance(value, Arr):
         from .rules_select import mask_key
         value.key = mask_key(t, name, operands)
@@ -247,15 +249,27 @@ def into_out(t: Typer, value: Value, out: Value, where: Value | None) -> Value:
 def ufunc_expression(name: str, dtypes: tuple[str, ...], operands: list[Value]) -> Expression:
     """The scalar expression of a ufunc's loop over memory dtypes (operands..., result)."""
     loop = dtypes[0] if len(dtypes) == 2 else dtypes[0] if dtypes[0] == dtypes[1] else None
+    unsigned = list(map(_is_u64, operands))
+    if len(dtypes) == 3 and dtypes[:2] in _BY_ORDER and DIRECT[name] in unsigned_arithmetic.ORDER:
+        return lambda body, slots: unsigned_arithmetic.compare(
+            body, DIRECT[name], body.cast(slots[0], "i64"), body.cast(slots[1], "i64"), dtypes[:-1])
     if loop is None:
         raise PlanRefused(f"np.{name} mixes {dtypes[0]} and {dtypes[1]}", kind="dtype")
+
+    last = operands[-1]
+    known = int(last.constant) if loop == "u64" and isinstance(last, Num) and last.is_constant else None
 
     def expression(body: Any, slots: list[Any]) -> Any:
         if name in _LOGICAL:
             slots = [truth(body, s) for s in slots]
             return body.op(DIRECT[name], "bool", *slots)
         native = COMPUTE[loop]
-        slots = [body.cast(s, native) for s in slots]
+        slots = [unsigned_arithmetic.to_float(body, s, native) if u and native[0] == "f" else body.cast(s, native)
+                 for s, u in zip(slots, unsigned, strict=True)]
+        if loop == "u64" and len(slots) == 2:
+            found = unsigned_arithmetic.binary(body, DIRECT[name], slots[0], slots[1], known)
+            if found is not None:
+                return found
         if name == "power":
             fast = power_by_constant(body, native, slots, operands[1])
             if fast is not None:
@@ -275,6 +289,13 @@ def ufunc_expression(name: str, dtypes: tuple[str, ...], operands: list[Value]) 
         return result if result_dtype(op, native) == "bool" and native != "bool" else wrap(body, result, dtypes[-1])
 
     return expression
+
+
+_BY_ORDER = (("u64", "u64"), ("u64", "i64"), ("i64", "u64"))
+
+
+def _is_u64(value: Value) -> bool:
+    return isinstance(value, (Arr, Num)) and value.dtype == "u64"
 
 
 def power_by_constant(body: Any, native: str, slots: list[Any], exponent: Value) -> Any:
@@ -670,7 +691,17 @@ def astype(t: Typer, a: Value, dtype: Value, *rest: Value) -> Value:
     if rest and any(given(v) and not (isinstance(v, Static) and v.value in ("K", "C", "unsafe"))
                     and not (isinstance(v, Num) and v.is_constant and v.constant) for v in rest):
         raise PlanRefused("astype with these arguments", kind="kernel:arr.astype")
-    value = elementwise(t, [a], name, lambda body, s: cast_to(body, s[0], name))
+    is_u64 = _is_u64(a)
+
+    def converted(body: Any, slots: list[Any]) -> Any:
+        x = slots[0]
+        if is_u64 and is_float(name):
+            x = unsigned_arithmetic.to_float(body, x, COMPUTE[name])
+        elif name == "u64" and body.dtype(x)[0] == "f":
+            x = unsigned_arithmetic.from_float(body, x)
+        return cast_to(body, x, name)
+
+    value = elementwise(t, [a], name, converted)
     return as_array(t, value) if isinstance(a, Arr) and not isinstance(value, Arr) else value
 
 

@@ -1,4 +1,5 @@
-"""uint64: held in the bits of int64, where addition, products and bits are the same; everything else is called out to.
+"""uint64: held in the bits of int64, where addition, products and bits are the same. Order, division, shifts and conversions
+are computed from those (unsigned_arithmetic.py) beside arrays; everything else is called out to.
 
 So is float16 partly (halves.py): `is_called_out` answers for both.
 """
@@ -18,6 +19,11 @@ _WRAPPING = frozenset((
     *(f"np.{name}" for name in [
         "add", "subtract", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "negative",
         "positive", "equal", "not_equal", "logical_and", "logical_or", "logical_not", "logical_xor", "square"])))
+# planned beside all real dtypes where an array is among the operands: the loop that NumPy chooses is computed, from the value
+_OPERATORS = "add sub mul truediv floordiv mod lshift rshift"
+_UFUNCS = """add subtract multiply divide floor_divide remainder maximum minimum fmax fmin left_shift right_shift equal not_equal
+less less_equal greater greater_equal sqrt exp exp2 expm1 log log2 log10 log1p sin cos tan tanh"""
+_BY_VALUE = frozenset(("arr.astype", *(f"op.{name}" for name in _OPERATORS.split()), *(f"np.{name}" for name in _UFUNCS.split())))
 _COUNTING = frozenset([
     "np.sum", "arr.sum", "np.prod", "arr.prod", "np.any", "arr.any", "np.all", "arr.all", "np.count_nonzero",
     "np.nonzero", "arr.nonzero", "np.flatnonzero"])
@@ -32,6 +38,8 @@ _MOVES = frozenset((
         "real", "isrealobj", "iscomplexobj", "array", "asarray", "asanyarray"]),
     *(f"arr.{name}" for name in [
         "transpose", "swapaxes", "squeeze", "diagonal", "reshape", "ravel", "flatten", "copy", "fill"])))
+# what astype does not convert from the bits
+_NO_CASTS = frozenset((None, np.dtype(np.float16), np.dtype(np.complex64), np.dtype(np.complex128)))
 _INDEXED = frozenset([
     "subscript", "store", "np.take", "arr.take", "np.repeat", "arr.repeat"])  # the second operand is no u64
 _STRUCTURE = "py.len py.tuple py.list py.zip py.enumerate py.reversed py.isinstance py.bool py.raise py.assert debug."
@@ -66,6 +74,9 @@ def _is_planned(name: str, values: Sequence[Value]) -> bool:
         return True
     if name in _INDEXED:
         return not any(map(is_unsigned, values[1:2]))
+    if name in _BY_VALUE and any(isinstance(v, Arr) and v.ndim for v in values) and not any(
+            isinstance(v, (Cplx, Seq)) for v in values):
+        return name != "arr.astype" or not {asked_dtype(values[1], True)} & _NO_CASTS
     asked = [asked_by_word(name, values), *map(asked_dtype, values)]
     if name not in _WRAPPING | _COUNTING | _MOVES or any(dtype is not None and dtype != np.uint64 for dtype in asked):
         return False
