@@ -305,6 +305,17 @@ def test_prebuilt(tmp_path: Path, module: Any) -> None:
     assert layer.stats()["prebuilt"] == 3
     layer(*[np.asarray(v).astype(np.float16)[()] for v in given])
     assert layer.stats()["prebuilt"] == 3
+    with prebake.profile(str(tmp_path / "profile.json")):
+        for dtype in (np.float32, bfloat16):
+            module.other(np.ones(3, dtype))
+    plan_buckets(str(tmp_path / "profile.json"), str(tmp_path / "buckets.yaml"),
+                 limits=Limits(max_kernels=100, max_bytes=1 << 40, max_build_s=1e9, min_share=0.0))
+    prebake.build(str(tmp_path / "buckets.yaml"), str(tmp_path / "bundle"), targets=usable_levels()[:1])
+    text = ("import sys, numpy as np, prebake\nsys.modules['ml_dtypes'] = None\n"  # as if it were not installed
+            f"prebake.load_bundle({str(tmp_path / 'bundle')!r})\nfrom served_halves import other\n"
+            "with prebake.engine('prebuilt'): other(np.ones(3, np.float32))\nassert other.stats()['prebuilt'] == 1")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    subprocess.run([sys.executable, "-c", text], check=True, env={**os.environ, "PYTHONPATH": path})
 
 
 def test_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

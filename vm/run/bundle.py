@@ -267,7 +267,10 @@ class Bundle:
         try:
             for plan in self.records[name]["plans"]:
                 rows = tuple([_dispatch.row_of_json(row) for row in plan["rows"]])
-                entry = _dispatch.Entry(rows, plan["code"], max_shapes)
+                try:
+                    entry = _dispatch.Entry(rows, plan["code"], max_shapes)
+                except ImportError:  # of bfloat16, which is nowhere without ml_dtypes
+                    continue
                 count = entry.use_kernels(self.table, [(k["kernel"], k["bucket"]) for k in plan["kernels"]])
                 if count:
                     entry.note = {k["kernel"]: k.get("gain", 0.0) for k in plan["kernels"]}
