@@ -82,7 +82,8 @@ i + 1
 i + 1.0
 i / 3
 i < 0.1
-float(i) + 1.0
+float(i) + 1.0, int(v[3]), bool(i), v.item(3), x.item(2)
+x.astype(np.uint64), v + n.astype(np.uint64)
 x[1, 2] * x[2, 3] + x[3, 1]
 float(x[1, 2]) + 1.0
 np.where(b, x, 0), np.where(b, x, v)
@@ -164,6 +165,8 @@ x[0] = 0.1
 x[b] = 1
 x[:, 0] = a[:, 0]
 x[:] = h
+x[:] = i16
+n[:] = np.nan_to_num(f)
 x[[1, 2]] += i
 f[:] = x * 3
 f += x
@@ -186,7 +189,7 @@ def test_stores(statement: str) -> None:
     assert jitted.stats()["jit"] == 1, jitted.explain(*args).detail
 
 
-@pytest.mark.parametrize("expression", ["x & x", "~x", "x << 1", "np.concatenate([x, h])", "x[i]"])
+@pytest.mark.parametrize("expression", ["x & x", "~x", "x << 1", "np.concatenate([x, h])", "x[i]", "round(i)"])
 @pytest.mark.parametrize("engine", ["jit", "interpreter"])
 def test_refusals_are_ml_dtypes(expression: str, engine: str) -> None:
     fn, args = _called(f"return {expression}")

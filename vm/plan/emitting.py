@@ -32,7 +32,7 @@ from .steps import (
     contiguous_strides,
 )
 from .typer_state import State
-from .values import COMPUTE, ODD, Arr, Num, Static, Value
+from .values import COMPUTE, ODD, Arr, Num, Static, Value, is_float
 
 Shape: TypeAlias = "tuple[Expr, ...]"
 
@@ -113,7 +113,7 @@ class Emitting(State):
         self.note_write(target)
         view = target.view
         if isinstance(value, (Arr, Num)) and value.dtype != view.dtype and (
-                "u64" in (value.dtype, view.dtype) and "f" in (value.dtype[0], view.dtype[0])):
+                "u64" in (value.dtype, view.dtype) and (is_float(value.dtype) or is_float(view.dtype))):
             raise PlanRefused("uint64 and floats are stored into one another", kind="dtype")
         if isinstance(value, Num) and not view.shape and mask is None:
             body = self.scalar_body()

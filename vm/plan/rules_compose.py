@@ -17,7 +17,7 @@ from .rules_reduce import divide_by, reduced_axes
 from .rules_view import expand_dims, flip, main_diagonal, permute, ravel
 from .steps import Nest, NestOut, View
 from .typed import NONE, RULES, Typer, attribute, rule
-from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, python_bool, python_float, python_int
+from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, is_float, python_bool, python_float, python_int
 
 FULL = SliceV(NONE, NONE, NONE)
 
@@ -489,7 +489,7 @@ def item(t: Typer, a: Value, index: Value = NONE) -> Value:
         a = t.load(a)
     if not isinstance(a, Num):
         raise PlanRefused("item() of something that is no array", kind="operand")
-    kernel = {"b": "py.bool", "i": "py.int", "u": "py.int", "f": "py.float"}[a.dtype[0]]
+    kernel = {"b": "py.bool", "i": "py.int", "u": "py.int", "f": "py.float"}["f" if is_float(a.dtype) else a.dtype[0]]
     return RULES[kernel](t, a)
 
 

@@ -313,7 +313,9 @@ def round_(t: Typer, number: Value, ndigits: Value = NONE) -> Value:
         raise PlanRefused("round() to digits, or of an array", kind="kernel:py.round")
     if number.python in ("int", "bool"):
         return int_(t, number)
-    if not is_float(number.dtype):
+    if not is_float(number.dtype) or number.dtype == "bf16":
+        if number.dtype == "bf16":
+            raise PlanRefused("round() of ml_dtypes' numbers", kind="python-error")
         if number.dtype == "bool":
             raise PlanRefused("round() of NumPy's bool", kind="python-error")
         return int_(t, number)
