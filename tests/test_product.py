@@ -249,6 +249,21 @@ def test_many_rows(library: Library, dtype: Dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_groups_of_panels(library: Library, dtype: Dtype) -> None:
+    """An unpacked b of several groups of panels and blocks of k, whose last ones are partial, against many tiles of rows: in
+    place, transposed and with rows whole pages apart; the sums are those of a packed b."""
+    rng = np.random.default_rng(7)
+    for left, right, c_layout in (("c", "c", "c"), ("f", "c", "c"), ("c", "f", "strided"), ("rows", "rows", "c")):
+        for m, k, n in ((97, 300, 530), (133, 600, 261), (50, 257, 1030)):
+            a, b = laid_out(rng, (m, k), dtype, left), laid_out(rng, (k, n), dtype, right)
+            bias = rng.standard_normal(n).astype(dtype)
+            here = check(library, a, b, bias, True, False, c_layout)
+            np.testing.assert_array_equal(here, check(library, a, b, bias, True, True))
+    paged = rng.standard_normal((260, 1024)).astype(dtype)
+    check(library, paged[:, :700], rng.standard_normal((700, 1024)).astype(dtype)[:, :280])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_batches(library: Library, dtype: Dtype) -> None:
     """Broadcast batch axes on either side, axes that fold into rows and axes that do not."""
     rng = np.random.default_rng(5)

@@ -107,9 +107,12 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
         w.on_the_fly = 1;
         deepest = PBP_PANEL_BYTES / PBP_PANEL_ROW;
     }
-    /* Copying a pays when many panels read it and it does not lie well: not contiguous, or too large for L2. */
-    if (m > 2 * PBP_TILE_ROWS && n > 2 * PBP_PANEL) {
-        w.copy_a = g->a_cs != PBP_SIZE || (!g->b_packed && m * pb_min_i64(k, deepest) * PBP_SIZE > PBP_SCRATCH_A);
+    /* Copying a pays when many panels read it and it does not lie well: not contiguous, or, for groups of panels, rows
+     * whole pages apart, which push each other out of the first-level cache. */
+    const int is_paged = w.on_the_fly && m * pb_min_i64(k, deepest) * PBP_SIZE > PBP_FEW_BYTES && (g->a_rs & 4095) == 0;
+    if (n > 2 * PBP_PANEL && (m > 2 * PBP_TILE_ROWS || is_paged)) {
+        w.copy_a = g->a_cs != PBP_SIZE || is_paged ||
+                   (w.in_place && m * pb_min_i64(k, deepest) * PBP_SIZE > PBP_SCRATCH_A);
         if (w.copy_a) deepest = pb_min_i64(deepest, PBP_PANEL_BYTES / PBP_PANEL_ROW);
     }
     w.fetch_a = w.copy_a;
@@ -184,6 +187,14 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
     t->relu = relu;
 }
 
+/* The bias of `cols` columns for a tile that has `width`: where it lies, or copied. */
+PBP_INLINE const char *PBP_NAME(bias_at)(const pb_gemm *g, int64_t j, int64_t cols, int64_t width, PBP_REAL *copy) {
+    const char *at = g->bias + j * g->bias_s;
+    if (g->bias_s == PBP_SIZE && cols == width) return at;
+    for (int64_t x = 0; x < width; x++) copy[x] = x < cols ? *(const PBP_ELEM *)(at + x * g->bias_s) : 0;
+    return (const char *)copy;
+}
+
 /* One block of k and of rows against all columns; k, a, a_rs, a_cs are in t. */
 PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, pb_tile *t, int64_t k0, int64_t m0,
                                      int64_t m, int64_t copied_row) {
@@ -205,15 +216,15 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
     for (int64_t j = 0, width; j < n; j += width) {
         int64_t j0 = j, cols = n - j;
         const pb_tile_fn *tiles = set->panel;
-        int pack = w->on_the_fly;
+        int pack = 0;
         width = PBP_PANEL;
-        if (!pack && m == 1 && cols >= 4 * PBP_PANEL) {
+        if (m == 1 && cols >= 4 * PBP_PANEL) {
             width = 4 * PBP_PANEL;
             tiles = set->four;
-        } else if (!pack && m == 2 && PB_VECTOR_BYTES > 16 && cols >= 3 * PBP_PANEL) {
+        } else if (m == 2 && PB_VECTOR_BYTES > 16 && cols >= 3 * PBP_PANEL) {
             width = 3 * PBP_PANEL;
             tiles = set->three;
-        } else if (!pack && m <= PBP_PAIR_ROWS && cols >= 2 * PBP_PANEL) {
+        } else if (m <= PBP_PAIR_ROWS && cols >= 2 * PBP_PANEL) {
             width = 2 * PBP_PANEL;
             tiles = set->pair;
         } else if (cols <= PBP_LANES) {
@@ -249,15 +260,7 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
             }
         } else {
             const char *b = g->b + k0 * g->b_rs + j0 * g->b_cs;
-            if (w->on_the_fly) {
-                const int64_t part = j % (PBP_GROUP * PBP_PANEL);
-                if (part == 0) {
-                    const int64_t columns = pb_min_i64(n - j, PBP_GROUP * PBP_PANEL);
-                    PBP_NAME(pack_group)(kc, columns, b, g->b_rs, g->b_cs, pb_scratch.b);
-                    PBP_NAME(copy)(g, pb_scratch.b, pb_scratch.b, pb_ceil_div(columns, PBP_PANEL) * PBP_PANEL * kc);
-                }
-                t->b = pb_scratch.b + part * kc * PBP_SIZE;
-            } else if (pack) {
+            if (pack) {
                 PBP_NAME(pack_panel)(kc, cols, b, g->b_rs, g->b_cs, pb_scratch.b);
                 t->b = pb_scratch.b;
             } else {
@@ -266,33 +269,91 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
                 t->b_ps = PBP_PANEL_ROW;
             }
             t->ahead = b;
-            if (w->on_the_fly && g->b_cs == PBP_SIZE && k * n * PBP_SIZE > PBP_FAR_BYTES) {
-                /* tiles fetch what is packed next, so that packing does not wait for memory */
-                const int64_t part = j % (PBP_GROUP * PBP_PANEL), next = j - part + PBP_GROUP * PBP_PANEL;
-                if (next + part < n)
-                    t->ahead += PBP_GROUP * PBP_PANEL_ROW, t->ahead_step = g->b_rs;
-                else if (!last)
-                    t->ahead = g->b + (k0 + kc) * g->b_rs + part * PBP_SIZE, t->ahead_step = g->b_rs;
-            } else if (!pack && g->b_cs == PBP_SIZE && (j + width) < n) {
+            if (!pack && g->b_cs == PBP_SIZE && (j + width) < n) {
                 t->ahead = b + width * PBP_SIZE;
                 t->ahead_step = g->b_rs;
             }
         }
-        t->bias = 0;
-        if (last && g->bias) {
-            t->bias = g->bias + j0 * g->bias_s;
-            if (g->bias_s != PBP_SIZE || cols < width) {
-                for (int64_t x = 0; x < width; x++)
-                    bias[x] = x < cols ? *(const PBP_ELEM *)(t->bias + x * g->bias_s) : 0;
-                t->bias = (const char *)bias;
-            }
-        }
+        t->bias = last && g->bias ? PBP_NAME(bias_at)(g, j0, cols, width, bias) : 0;
         char *c = g->c + m0 * g->c_rs + j0 * g->c_cs;
         const char *residual = 0;
         if (last && g->residual) residual = g->residual + m0 * g->residual_rs + j0 * g->residual_cs;
         const int direct = cols == width && g->c_cs == PBP_SIZE && (!residual || g->residual_cs == PBP_SIZE);
         PBP_NAME(gemm_rows)(tiles, t, m, w->fetch_a, copied_row, a, spread, c, g->c_rs, g->c_cs, cols, direct, residual,
                             g->residual_rs, g->residual_cs);
+    }
+}
+
+/* The rows of one tile for a group of panels: where they lie, or copied, when `is_copied`, to the scratch. */
+PBP_INLINE void PBP_NAME(tile_a)(const pb_gemm *g, int is_copied, pb_tile *t, int64_t k0, int64_t i, int64_t rows) {
+    t->a = g->a + i * g->a_rs + k0 * g->a_cs;
+    t->a_rs = g->a_rs;
+    t->a_cs = g->a_cs;
+    if (!is_copied) return;
+    const char *from = t->a;
+    t->a = pb_scratch.a;
+    if (g->a_cs == PBP_SIZE) { /* rows stay rows, off each other's cache sets */
+        t->a_rs = t->k * PBP_SIZE + 64;
+        for (int64_t r = 0; r < rows; r++) PBP_NAME(copy)(g, pb_scratch.a + r * t->a_rs, from + r * g->a_rs, t->k);
+    } else {
+        t->a_rs = PBP_SIZE;
+        t->a_cs = rows * PBP_SIZE;
+        PBP_NAME(copy_tile)(t->k, rows, from, g->a_rs, g->a_cs, pb_scratch.a);
+        PBP_NAME(copy)(g, pb_scratch.a, pb_scratch.a, rows * t->k);
+    }
+}
+
+/* One block of k, b packed on the fly: a group of panels, which stays in L2, meets all rows, tile by tile. So b is packed
+ * once, and what a tile reads of a stays in L1 from panel to panel. Few rows stay in L2 themselves: there a panel in L1
+ * meets them all, and groups are small, since most of the time goes into packing. */
+PBP_INLINE void PBP_NAME(gemm_groups)(const pb_gemm *g, const PBP_NAME(ways) *w, pb_tile *t, int64_t k0) {
+    const int64_t m = g->m, n = g->n, kc = t->k, panel = kc * PBP_PANEL_ROW;
+    const int last = k0 + kc == g->k, is_far = g->b_cs == PBP_SIZE && g->k * n * PBP_SIZE > PBP_FAR_BYTES;
+    const int is_few = m * kc * PBP_SIZE <= PBP_FEW_BYTES && !w->copy_a;
+    const int64_t group = (is_few ? PBP_FEW_PANELS : PBP_GROUP) * PBP_PANEL;
+    const int64_t parts = is_few ? 1 : pb_ceil_div(m, PBP_TILE_ROWS), base = m / parts;
+    PBP_REAL bias[PBP_PANEL] __attribute__((aligned(64)));
+    t->relu = last && g->relu;
+    t->residual_rs = g->residual_rs;
+    t->b_rs = PBP_PANEL_ROW;
+    t->b_ps = panel;
+    for (int64_t j0 = 0; j0 < n; j0 += group) {
+        const int64_t columns = pb_min_i64(n - j0, group);
+        PBP_NAME(pack_group)(kc, columns, g->b + k0 * g->b_rs + j0 * g->b_cs, g->b_rs, g->b_cs, pb_scratch.b);
+        PBP_NAME(copy)(g, pb_scratch.b, pb_scratch.b, pb_ceil_div(columns, PBP_PANEL) * PBP_PANEL * kc);
+        int64_t extra = m % parts;
+        for (int64_t i = 0, rows; i < m; i += rows) {
+            rows = base + (extra-- > 0);
+            PBP_NAME(tile_a)(g, w->copy_a, t, k0, i, rows);
+            const char *a = t->a;
+            for (int64_t part = 0; part < columns; part += PBP_PANEL) {
+                const int64_t j = j0 + part, width = columns - part <= PBP_LANES ? PBP_LANES : PBP_PANEL;
+                const int64_t cols = pb_min_i64(columns - part, width);
+                t->b = pb_scratch.b + part / PBP_PANEL * panel;
+                t->ahead = t->b + PBP_NEAR * PBP_PANEL_ROW; /* all panels lie in one piece */
+                t->ahead_step = PBP_PANEL_ROW;
+                t->ahead_jump = 0;
+                t->turn = kc;
+                if (i + rows < m && (g->a_cs == PBP_SIZE ? part < rows * PBP_PANEL : part == 0)) {
+                    /* a row of the next tile, or all of them where they lie side by side */
+                    t->ahead = g->a + (i + rows + part / PBP_PANEL) * g->a_rs + k0 * g->a_cs;
+                    t->ahead_step = g->a_cs;
+                }
+                if (is_far && i == 0) { /* what is packed next, so that packing does not wait for memory */
+                    if (j + group < n)
+                        t->ahead = g->b + k0 * g->b_rs + (j + group) * PBP_SIZE, t->ahead_step = g->b_rs;
+                    else if (!last)
+                        t->ahead = g->b + (k0 + kc) * g->b_rs + part * PBP_SIZE, t->ahead_step = g->b_rs;
+                }
+                t->bias = last && g->bias ? PBP_NAME(bias_at)(g, j, cols, width, bias) : 0;
+                const char *residual = 0;
+                if (last && g->residual) residual = g->residual + i * g->residual_rs + j * g->residual_cs;
+                const int direct = cols == width && g->c_cs == PBP_SIZE && (!residual || g->residual_cs == PBP_SIZE);
+                PBP_NAME(gemm_rows)(width == PBP_PANEL ? PBP_NAME(tile_set).panel : PBP_NAME(tile_set).vector, t, rows, 0,
+                                    0, a, 0, g->c + i * g->c_rs + j * g->c_cs, g->c_rs, g->c_cs, cols, direct, residual,
+                                    g->residual_rs, g->residual_cs);
+            }
+        }
     }
 }
 
@@ -307,6 +368,10 @@ PBP_NOINLINE void PBP_NAME(gemm_tiles)(const pb_gemm *g) {
     for (int64_t k0 = 0; k0 < g->k; k0 += w.block_k) {
         t.k = pb_min_i64(g->k - k0, w.block_k);
         t.resume = k0 > 0;
+        if (w.on_the_fly) {
+            PBP_NAME(gemm_groups)(g, &w, &t, k0);
+            continue;
+        }
         for (int64_t m0 = 0; m0 < g->m; m0 += w.block_m) {
             const int64_t m = pb_min_i64(g->m - m0, w.block_m);
             int64_t copied_row = 0;

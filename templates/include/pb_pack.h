@@ -66,21 +66,31 @@ PBP_FUNCTION void PBP_NAME(pack_panel)(int64_t k, int64_t cols, const char *src,
     }
 }
 
+/* Write `count` whole panels of contiguous rows, each row in one go. */
+PBP_INLINE void PBP_NAME(pack_side_by_side)(const int count, int64_t k, const char *src, int64_t rs, char *dst) {
+    const int64_t panel = k * PBP_PANEL_ROW;
+    for (int64_t i = 0; i < k; i++, src += rs, dst += PBP_PANEL_ROW)
+        PBP_UNROLL
+        for (int p = 0; p < count; p++) {
+            const PBP_VEC lo = *(const PBP_MEM *)(src + p * PBP_PANEL_ROW);
+            const PBP_VEC hi = *(const PBP_MEM *)(src + p * PBP_PANEL_ROW + PB_VECTOR_BYTES);
+            *(PBP_MEM *)(dst + p * panel) = lo;
+            *(PBP_MEM *)(dst + p * panel + PB_VECTOR_BYTES) = hi;
+        }
+}
+
 /* Write up to PBP_GROUP panels, one after the other. */
 PBP_INLINE void PBP_NAME(pack_group)(int64_t k, int64_t cols, const char *src, int64_t rs, int64_t cs, char *dst) {
     const int64_t size = sizeof(PBP_REAL), panel = k * PBP_PANEL_ROW;
+    int64_t j = 0;
     if (cs == size && cols == PBP_GROUP * PBP_PANEL) {
-        for (int64_t i = 0; i < k; i++, src += rs, dst += PBP_PANEL_ROW)
-            PBP_UNROLL
-            for (int p = 0; p < PBP_GROUP; p++) {
-                const PBP_VEC lo = *(const PBP_MEM *)(src + p * PBP_PANEL_ROW);
-                const PBP_VEC hi = *(const PBP_MEM *)(src + p * PBP_PANEL_ROW + PB_VECTOR_BYTES);
-                *(PBP_MEM *)(dst + p * panel) = lo;
-                *(PBP_MEM *)(dst + p * panel + PB_VECTOR_BYTES) = hi;
-            }
+        PBP_NAME(pack_side_by_side)(PBP_GROUP, k, src, rs, dst);
         return;
     }
-    for (int64_t j = 0; j < cols; j += PBP_PANEL, src += PBP_PANEL * cs, dst += panel)
+    if (cs == size)
+        for (; j + 4 * PBP_PANEL <= cols; j += 4 * PBP_PANEL, src += 4 * PBP_PANEL * cs, dst += 4 * panel)
+            PBP_NAME(pack_side_by_side)(4, k, src, rs, dst);
+    for (; j < cols; j += PBP_PANEL, src += PBP_PANEL * cs, dst += panel)
         PBP_NAME(pack_panel)(k, pb_min_i64(cols - j, PBP_PANEL), src, rs, cs, dst);
 }
 

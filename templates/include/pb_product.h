@@ -54,9 +54,10 @@
 #define PBP_LONG_K 2048       /* packed panels longer than this are cut into blocks */
 #define PBP_SCRATCH_A 262144  /* bytes of a copied block of the left operand: half of a common L2 */
 #define PBP_PANEL_BYTES 16384 /* a panel packed on the fly: half of a common L1 */
-#ifndef PBP_GROUP
-#define PBP_GROUP 4           /* panels packed on the fly at once: longer reads of each row of b */
-#endif
+#define PBP_GROUP 16          /* panels packed on the fly at once, half of a common L2: a is read once for all of them */
+#define PBP_FEW_PANELS 4      /* ... for few rows, which wait for packing more than for a */
+#define PBP_FEW_BYTES 65536   /* a block of so few rows stays in L2 itself */
+#define PBP_NEAR 16           /* rows to prefetch ahead of a panel that lies in L2 */
 #define PBP_STREAM_BYTES 196608 /* a b this large is read row by row when there are few rows of a */
 #define PBP_FAR_BYTES 4194304   /* a b this large is read from memory, or from the far end of the last cache */
 #define PBP_STRETCH 2048        /* bytes of each of eight rows of b that several rows of a read in turn */
