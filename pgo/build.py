@@ -184,9 +184,11 @@ class Compilation:
         """(level, file name) of a shared object, written into the bundle."""
         # one C text for all levels; the loader wants the module to be called as the file
         name = f"{MODULE}_{level.name}"
-        output = self.bundle / (name + toolchain.ABI3_SUFFIX)
         options = [*self.compiler.kernel_flags, f"-DPyInit_{MODULE}=PyInit_{name}", f'-DPB_RECORDS="{self.records}"']
-        output.write_bytes(self.compiled(text, level, options, objects))
+        data = self.compiled(text, level, options, objects)
+        # its contents are in the name: a process that holds a library is given that again for a path that it knows
+        output = self.bundle / f"{name}.{file_digest(data)[:12]}{toolchain.ABI3_SUFFIX}"
+        output.write_bytes(data)
         self.step(f"compile {level.target}")
         return level.target, output.name
 

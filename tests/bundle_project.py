@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -109,6 +110,11 @@ def write_project(folder: Path, items: Sequence[tuple[Any, tuple[Any, ...], Mapp
                                          tuple(b if isinstance(b, Bucket) else Bucket(b) for b in buckets)))
     path.write_text(dump_buckets(BucketsFile(path, tuple(functions)), {}))
     return path
+
+
+def plain_name(file: str) -> str:
+    """The name of a bundle's file without the digest that a shared object has in it."""
+    return re.sub(r"\.[0-9a-f]{12}(?=\.abi3\.so$)", "", file)
 
 
 def floats(*shape: int, seed: int = 0) -> np.ndarray:
