@@ -127,6 +127,12 @@ class Bundle:
     def _refuse(self, field: str, built: object, here: object, fix: str, reason: str = "STALE_STAMP") -> BundleError:
         return BundleError(self.name, field=field, built=built, here=here, effect=self._effect, fix=fix, reason=reason)
 
+    def unfit(self, function: str, field: str, built: object, here: object, fix: str,
+              reason: str = "STALE_STAMP") -> BundleError:
+        """The error for one function that the bundle does not fit; its others are served."""
+        return BundleError(self.name, field=field, built=built, here=here, effect=f"calls to '{function}' use the JIT",
+                           fix=fix, reason=reason, what=f"kernel bundle '{{}}' is not used for '{function}'")
+
     def _read(self, name: object, field: str) -> bytes:
         """The bytes of a file of the bundle; only plain names are looked for."""
         if not isinstance(name, str) or not name or name[0] in ".-" or not _NAME_CHARACTERS.issuperset(name):
@@ -139,7 +145,10 @@ class Bundle:
                 self._files[name] = _identity(file.fileno())
                 data = file.read(_BIGGEST + 1)
         except OSError as error:
-            raise self._refuse(field, name, error.strerror or str(error), _REBUILD) from None
+            here = error.strerror or str(error)
+            if name == MANIFEST and isinstance(error, FileNotFoundError):
+                here = f"no {MANIFEST} in {self.path}: is that the folder that `prebake build` wrote?"
+            raise self._refuse(field, name, here, _REBUILD) from None
         if len(data) > _BIGGEST:
             raise self._refuse(field, name, "a file beyond 256 MB", _REBUILD)
         return data
@@ -245,10 +254,9 @@ class Bundle:
             if file is None or _is_fresh(file, source):
                 continue
             what = f"{source['module']}:{source['qualname']}"
-            raise BundleError(self.name, field="source", built=f"{what}, digest {source['digest'][:16]}",
-                              here=f"another text in {os.path.basename(file)}", effect=f"calls to '{name}' use the JIT",
-                              fix="record, plan and build again (prebake build reports stale sources)",
-                              reason="STALE_SOURCE")
+            raise self.unfit(name, "source", f"{what}, digest {source['digest'][:16]}",
+                             f"another text in {os.path.basename(file)}",
+                             "record, plan and build again (prebake build reports stale sources)", "STALE_SOURCE")
 
     def program_bytes(self, name: str) -> bytes:
         """The `.msbc` of a function, checked against its digest. Raises BundleError."""

@@ -126,7 +126,8 @@ def explain_call(state: Any, args: tuple) -> Explanation:
             made, note = None, str(error)
     if made is not None and function._probe(made, args, False)[0] == 0:
         return Explanation(function.name, "jit", reason, nearest, _rules(made.note), yaml, "", detail, shape, made.call_outs)
-    return Explanation(function.name, "interpreter", reason, nearest, [], yaml, "", note or detail, shape)
+    # no bucket helps what cannot be planned: the note names what stands in the way
+    return Explanation(function.name, "interpreter", reason, nearest, [], "" if note else yaml, "", note or detail, shape)
 
 
 def miss_text(state: Any, args: tuple) -> str:

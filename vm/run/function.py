@@ -32,6 +32,7 @@ MAX_REFUSED = 4096
 MAX_VARIANTS = 32  # programs of one function, for classes that override what it calls
 MAX_REFUSALS = 8   # refused shapes of one kind of arguments after which the kind itself is refused
 _CODE_OPTIONS = tuple(name for name, option in options.OPTIONS.items() if option.in_key)
+_AS_DECORATED = "record, plan and build again with the decorator as it is now"
 
 states: weakref.WeakSet[FunctionState] = weakref.WeakSet()
 startup_error: ConfigError | None = None  # a wrong PREBAKE_ENGINE
@@ -150,15 +151,9 @@ class FunctionState:
         name = self.function.name
         built, here = record.get("options"), options.key_options(self.own)
         if built != here:
-            raise bundle.BundleError(found.name, field=f"functions.{name}.options", built=built, here=here,
-                                     effect=f"calls to '{name}' use the JIT",
-                                     fix="record, plan and build again with the decorator as it is now",
-                                     reason="STALE_STAMP")
+            raise found.unfit(name, f"functions.{name}.options", built, here, _AS_DECORATED)
         if dict(record.get("shapes") or {}) != dict(self.shapes or {}):
-            raise bundle.BundleError(found.name, field=f"functions.{name}.shapes", built=record.get("shapes"),
-                                     here=self.shapes, effect=f"calls to '{name}' use the JIT",
-                                     fix="record, plan and build again with the decorator as it is now",
-                                     reason="STALE_STAMP")
+            raise found.unfit(name, f"functions.{name}.shapes", record.get("shapes"), self.shapes, _AS_DECORATED)
         try:
             settings = options.check_options(record.get("settings"))
         except ConfigError as error:
@@ -166,10 +161,8 @@ class FunctionState:
         made_in = str({**here, **settings}.get("precision", "float32"))
         self.settings = options.effective({**self.own, **settings})
         if made_in != self.settings["precision"]:
-            raise bundle.BundleError(found.name, field=f"functions.{name}.precision", built=made_in,
-                                     here=self.settings["precision"], effect=f"calls to '{name}' use the JIT",
-                                     fix="set `precision` in the decorator or in buckets.yaml and build again",
-                                     reason="STALE_STAMP")
+            raise found.unfit(name, f"functions.{name}.precision", made_in, self.settings["precision"],
+                              "set `precision` in the decorator or in buckets.yaml and build again")
         entries = found.entries(name, self.settings["max_shapes"])
         try:
             captures = [(str(scope), str(module), str(key)) for scope, module, key in record["captures"]]
@@ -194,9 +187,8 @@ class FunctionState:
             change = (name, "the source that was recorded", "another one in this process")
         if change is not None:
             where, then, now = change
-            raise bundle.BundleError(found.name, field=f"binding of {where}", built=then, here=now,
-                                     effect=f"calls to '{name}' use the JIT",
-                                     fix="record, plan and build again with the names as they are here", reason="GUARD")
+            raise found.unfit(name, f"binding of {where}", then, now,
+                              "record, plan and build again with the names as they are here", "GUARD")
         if self._program is None:  # which knows better
             self._watch(watch_rows(self.fn, rows))
 
