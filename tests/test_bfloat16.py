@@ -270,13 +270,18 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     del sys.modules["served_halves"]
 
 
+def run_elsewhere(text: str, folder: Path) -> None:
+    """Run text in a process of its own that finds the modules of a folder, away from the checkout's `prebake/`."""
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    subprocess.run([sys.executable, "-c", text], check=True, env={**os.environ, "PYTHONPATH": path}, cwd=folder)
+
+
 def test_is_optional(tmp_path: Path, module: Any) -> None:
     """Nothing loads ml_dtypes before a bfloat16 is there."""
     text = ("import sys, numpy as np, prebake\nfrom served_halves import other\n"
             "with prebake.engine('jit'):\n    for d in ('e', 'f', 'd'): other(np.ones(3, d))\n"
             "assert other.stats()['jit'] == 3 and 'ml_dtypes' not in sys.modules")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    subprocess.run([sys.executable, "-c", text], check=True, env={**os.environ, "PYTHONPATH": path})
+    run_elsewhere(text, tmp_path)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
@@ -317,8 +322,7 @@ def test_prebuilt(tmp_path: Path, module: Any) -> None:
     text = ("import sys, numpy as np, prebake\nsys.modules['ml_dtypes'] = None\n"  # as if it were not installed
             f"prebake.load_bundle({str(tmp_path / 'bundle')!r})\nfrom served_halves import other\n"
             "with prebake.engine('prebuilt'): other(np.ones(3, np.float32))\nassert other.stats()['prebuilt'] == 1")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    subprocess.run([sys.executable, "-c", text], check=True, env={**os.environ, "PYTHONPATH": path})
+    run_elsewhere(text, tmp_path)
 
 
 def test_packed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
