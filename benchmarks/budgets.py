@@ -103,11 +103,14 @@ def new_shapes(name: str, function: Callable, repeat: int) -> str:
     fast = prebake.jit(function)
     known = reference.arguments(name, 3)
     at = 0 if name == "row_softmax" else 1  # of the array that differs from request to request
+    # made beforehand: what was just written drives the weights out of the caches, for the first call alone
+    given = [reference.arguments(name, int(batch))[at]
+             for batch in np.random.default_rng(5).permutation(np.arange(4, 4 + max(repeat, 100)))]
     with prebake.engine("jit"):
         fast(*known)
         added = []
-        for batch in np.random.default_rng(5).permutation(np.arange(4, 4 + max(repeat, 100))):
-            args = (*known[:at], reference.arguments(name, int(batch))[at], *known[at + 1:])
+        for x in given:
+            args = (*known[:at], x, *known[at + 1:])
             times = []
             for _ in range(6):
                 fast(*known)
