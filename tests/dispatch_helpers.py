@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 
 import prebake
@@ -20,6 +22,12 @@ def jitted(fn):
 
 def data(*shape, dtype=np.float32, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def pack_stats():
+    """(number, bytes) of the packs that live, without those that other tests left to the garbage collector."""
+    gc.collect()
+    return _dispatch.pack_stats()
 
 
 SCALE = 2.0

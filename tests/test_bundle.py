@@ -14,6 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from dispatch_helpers import pack_stats
 
 import prebake
 from prebake.pgo.api import plan
@@ -219,15 +220,15 @@ def test_other_dtypes_layouts_and_structures_are_misses_with_a_reason(app):
 
 def test_weights_that_may_change_are_served_unpacked(app):
     module, x, w = app.load(), data(7), np.array(W)
-    before = _dispatch.pack_stats()[0]
+    before = pack_stats()[0]
     for factor in (1, 2, 3):
         w *= factor
         np.testing.assert_allclose(module.score(x, w), module.score.__wrapped__(x, w), rtol=1e-5, atol=1e-5)
     assert module.score.stats()["prebuilt"] == 3
-    assert _dispatch.pack_stats()[0] == before
+    assert pack_stats()[0] == before
     frozen = prebake.freeze(w)
     np.testing.assert_allclose(module.score(x, frozen), module.score.__wrapped__(x, w), rtol=1e-5, atol=1e-5)
-    assert _dispatch.pack_stats()[0] == before + 1
+    assert pack_stats()[0] == before + 1
 
 
 def test_a_call_loads_neither_frontend_nor_planner(app):
@@ -304,10 +305,10 @@ def test_warmup(app):
         {"function": "bundled_model:score", "plans": 1, "packs": 0, "reason": ""},
         {"function": "bundled_model:plain", "plans": 1, "packs": 0, "reason": ""},
         {"function": "bundled_model:fixed", "plans": 1, "packs": 1, "reason": ""}]
-    before = _dispatch.pack_stats()
+    before = pack_stats()
     module.fixed(data(3))
     assert module.fixed.stats()["prebuilt"] == 1
-    assert _dispatch.pack_stats() == before
+    assert pack_stats() == before
 
 
 def test_ready_looks_at_bundles_before_any_call(app):

@@ -6,7 +6,7 @@ import gc
 
 import numpy as np
 import pytest
-from dispatch_helpers import affine, data, jitted, scaled
+from dispatch_helpers import affine, data, jitted, pack_stats, scaled
 from oracles import memory_limit
 
 import prebake
@@ -17,13 +17,13 @@ from prebake.vm.run import _dispatch
 def test_frozen_weights_are_packed_once_and_released():
     f = jitted(affine)
     x, w = data(9, 24), prebake.freeze(data(24, 40))
-    before = _dispatch.pack_stats()[0]
+    before = pack_stats()[0]
     for _ in range(3):
         np.testing.assert_allclose(f(x, w), f.__wrapped__(x, w), rtol=1e-4, atol=1e-5)
-    assert _dispatch.pack_stats()[0] == before + 1
+    assert pack_stats()[0] == before + 1
     del w
     gc.collect()
-    assert _dispatch.pack_stats()[0] == before
+    assert pack_stats()[0] == before
 
 
 def test_a_new_model_in_the_same_memory_is_packed_again():
@@ -39,7 +39,7 @@ def test_large_packs_come_and_go_in_any_order():
     rng = np.random.default_rng(3)
     shapes = [(256, 300), (400, 256), (7, 11), (300, 640), (512, 512)]
     functions = [jitted(affine) for _ in shapes]
-    before, alive = _dispatch.pack_stats()[0], {}
+    before, alive = pack_stats()[0], {}
     for step in range(60):
         at = int(rng.integers(len(shapes) * 2))
         if at in alive and rng.random() < 0.5:
@@ -51,29 +51,29 @@ def test_large_packs_come_and_go_in_any_order():
             f, x = functions[key % len(shapes)], data(3, w.shape[0])
             np.testing.assert_allclose(f(x, w), f.__wrapped__(x, w), rtol=1e-3, atol=1e-4)
         w = None
-    assert _dispatch.pack_stats()[0] == before + len(alive)
+    assert pack_stats()[0] == before + len(alive)
     alive.clear()
     gc.collect()
-    assert _dispatch.pack_stats()[0] == before
+    assert pack_stats()[0] == before
 
 
 def test_writable_weights_are_never_packed():
     f, x, w = jitted(affine), data(5, 16), data(16, 32)
-    before = _dispatch.pack_stats()[0]
+    before = pack_stats()[0]
     for factor in (1, 2, 3):
         w *= factor
         np.testing.assert_allclose(f(x, w), f.__wrapped__(x, w), rtol=1e-4, atol=1e-5)
-    assert _dispatch.pack_stats()[0] == before
+    assert pack_stats()[0] == before
 
 
 def test_weights_over_bytes_are_packed_while_their_array_lives():
     f, x = jitted(affine), data(5, 16)
     w = np.frombuffer(data(16, 32).tobytes(), np.float32).reshape(16, 32)
-    before = _dispatch.pack_stats()[0]
+    before = pack_stats()[0]
     np.testing.assert_allclose(f(x, w), f.__wrapped__(x, w), rtol=1e-4, atol=1e-5)
     del w
     gc.collect()
-    assert _dispatch.pack_stats()[0] == before
+    assert pack_stats()[0] == before
 
 
 # --- results --------------------------------------------------------------------------------------------------------

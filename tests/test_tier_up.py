@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+from dispatch_helpers import pack_stats
 
 import prebake
 from prebake.pgo import object_cache
@@ -78,9 +79,9 @@ def test_frozen_weights_keep_their_packs():
     heat(f, x, w, b)
     assert planned(f)[0].is_prebuilt
     gc.collect()
-    packs = _dispatch.pack_stats()
+    packs = pack_stats()
     np.testing.assert_allclose(f(x, w, b), dense(x, w, b), rtol=1e-5, atol=1e-5)
-    assert _dispatch.pack_stats() == packs, "one layout of a CPU level: what the tape packed serves the kernel"
+    assert pack_stats() == packs, "one layout of a CPU level: what the tape packed serves the kernel"
 
 
 def test_errors_and_guards_are_those_of_the_tape():
