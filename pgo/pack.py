@@ -24,7 +24,7 @@ from ..vm.errors import ConfigError
 from ..vm.plan.code import PRODUCT_DTYPES
 from ..vm.plan.signature import DTYPE_NAMES
 from ..vm.run import _dispatch, bundle, packs
-from ..vm.run.freeze import arrays_of, freeze
+from ..vm.run.freeze import arrays_of, freeze, holder_of, offset_in
 from ..vm.run.precision import rounded
 from .build import _replace as replace_folder
 
@@ -171,11 +171,9 @@ def _write(what: str, place: Path, found: Mapping[str, np.ndarray], levels: Sequ
     names: dict[str, list[Any]] = {}
     operands: dict[tuple[int, Operand], None] = {}  # (id of a Frozen, operand of its bytes), in order
     for path, array in found.items():
-        base: Any = array
-        while isinstance(base, np.ndarray):
-            base = base.base
+        base = holder_of(array)
         buffers[id(base)] = base
-        at = array.__array_interface__["data"][0] - np.frombuffer(base, np.uint8).ctypes.data
+        at = offset_in(base, array)
         names[path] = [id(base), at, dtype_text(array.dtype), list(array.shape), list(array.strides)]
         for o in _operands_of(array, wanted, transposed):
             operands[id(base), Operand(o.dtype, o.k, o.n, at + o.offset, o.row_stride, o.col_stride)] = None
@@ -254,7 +252,7 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
     body = json.dumps(manifest, ensure_ascii=True, separators=(",", ":"))[1:].encode() + b"\n"
     with open(path, "wb") as file:
-        file.write(bundle._DIGEST_HEAD + bundle.file_digest(body).encode() + bundle._DIGEST_TAIL + body)
+        file.write(bundle.with_digest(body))
         file.flush()
         os.fsync(file.fileno())
 

@@ -136,6 +136,8 @@ def cell_of(fn: FunctionType, name: str) -> CellType:
 
 def underlying(value: Any) -> Any:
     """The plain function of a static method, class method, bound method or decorated function; other values as they are."""
+    if type(value) is FunctionType:  # most members of a class
+        return value
     if isinstance(value, (staticmethod, classmethod, MethodType)):
         value = value.__func__
     if isinstance(value, property):

@@ -44,6 +44,25 @@ def file_digest(data: bytes | memoryview) -> str:
     return blake2b(data, digest_size=32).hexdigest()
 
 
+def with_digest(body: bytes) -> bytes:
+    """The bytes of a manifest: the line with its digest, then the rest of its object."""
+    return _DIGEST_HEAD + file_digest(body).encode() + _DIGEST_TAIL + body
+
+
+def wrong_digest(manifest: bytes) -> tuple[str, str] | None:
+    """(digest that a manifest names, digest of its bytes), 16 digits each; None where they are equal."""
+    head, at, body = manifest.partition(_DIGEST_TAIL)
+    found = file_digest(body)
+    if at and head == _DIGEST_HEAD + found.encode():
+        return None
+    return head[len(_DIGEST_HEAD):][:16].decode("ascii", "replace"), found[:16]
+
+
+def is_plain_name(name: object) -> bool:
+    """Whether a file name that a manifest gives stays inside its folder."""
+    return isinstance(name, str) and bool(name) and name[0] not in ".-" and _NAME_CHARACTERS.issuperset(name)
+
+
 def records_digest(manifest: bytes) -> str:
     """64 hexadecimal digits over the functions of a manifest's bytes: shared objects hold it.
 
@@ -133,9 +152,9 @@ class Bundle:
         return BundleError(self.name, field=field, built=built, here=here, effect=f"calls to '{function}' use the JIT",
                            fix=fix, reason=reason, what=f"kernel bundle '{{}}' is not used for '{function}'")
 
-    def _read(self, name: object, field: str) -> bytes:
+    def _read(self, name: Any, field: str) -> bytes:
         """The bytes of a file of the bundle; only plain names are looked for."""
-        if not isinstance(name, str) or not name or name[0] in ".-" or not _NAME_CHARACTERS.issuperset(name):
+        if not is_plain_name(name):
             raise self._refuse(field, f"file name {name!r}", "plain names only", _REBUILD)
         path = os.path.join(self.path, name)
         try:
@@ -163,10 +182,9 @@ class Bundle:
             raise self._refuse("manifest", "a JSON object with stamp, targets, functions",
                                f"{type(error).__name__}: {error}", _REBUILD) from None
         self._check_stamp()
-        head, at, tail = data.partition(_DIGEST_TAIL)
-        if head != _DIGEST_HEAD + file_digest(tail).encode() or not at:
-            raise self._refuse("manifest digest", head[len(_DIGEST_HEAD):][:16].decode("ascii", "replace"),
-                               file_digest(tail)[:16], _REBUILD)
+        wrong = wrong_digest(data)
+        if wrong is not None:
+            raise self._refuse("manifest digest", *wrong, _REBUILD)
         level, target = self._choose_target(targets) if targets else ("", None)  # without kernels: programs alone
         try:
             files = [(record["msbc"], record["msbc_digest"], f"functions.{name}.msbc")

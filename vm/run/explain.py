@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import PrebakeError, UnsupportedError
 from . import _dispatch
+from .arguments import shape_of_args
 from .rows import why_row_differs
 from .stats import buckets, nearest_bucket, short_shape, symbol_names
 from .tensors import Arrays
@@ -152,7 +153,7 @@ def _prebuilt(state: Any, args: tuple, engine: int) -> Explanation:
                 why, detail = status, why_row_differs(entry, args, function) if status != 4 else ""
     reason = state.reason_of(why)
     shape = _shape(None, args, names, state)
-    nearest = nearest_bucket(buckets(state), dict(_raw_shape(state, args)), names)
+    nearest = nearest_bucket(buckets(state), dict(shape_of_args(state.function, args)), names)
     yaml = f"- {_bucket_text(shape)}" if shape and reason in ("NO_BUNDLE", "NO_BUCKET") else ""
     return Explanation(function.name, "none", reason, nearest, [], yaml, "", detail, shape)
 
@@ -162,19 +163,13 @@ def _rules(plan: Any) -> list[str]:
     return [f"{name}: {note}" for name in sorted(fired) for note in fired[name]]
 
 
-def _raw_shape(state: Any, args: tuple) -> tuple[tuple[str, int], ...]:
-    from .arguments import shape_of_args
-
-    return shape_of_args(state.function, args)
-
-
 def _shape(entry: Any, args: tuple, names: dict[str, str], state: Any) -> dict[str, int]:
     """{symbol: extent} of the arguments, under their short names; frozen arrays are no symbols."""
     from ..plan.signature import is_constant
 
     fixed = {name for name, value in zip(state.fn.__code__.co_varnames, args, strict=False)
              if isinstance(value, np.ndarray) and is_constant(value)}
-    return short_shape([(symbol, extent) for symbol, extent in _raw_shape(state, args)
+    return short_shape([(symbol, extent) for symbol, extent in shape_of_args(state.function, args)
                         if symbol.partition(".")[0] not in fixed], names)
 
 

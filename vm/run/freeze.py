@@ -56,6 +56,19 @@ def arrays_of(obj: Any) -> Iterator[tuple[str, np.ndarray]]:
             stack += reversed(inner)
 
 
+def holder_of(array: np.ndarray) -> Any:
+    """The object that holds an array's memory, not an array itself; None for memory of NumPy's own."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base
+
+
+def offset_in(buffer: Any, array: np.ndarray) -> int:
+    """Bytes from the start of a buffer to an array's first element."""
+    return int(array.__array_interface__["data"][0] - np.frombuffer(buffer, np.uint8).ctypes.data)
+
+
 class _Walker:
     """One freeze: finds the arrays, moves each base once, puts the frozen views back."""
 
@@ -104,16 +117,16 @@ class _Walker:
 
     def _note_frozen(self, array: np.ndarray) -> None:
         """An array that cannot change already: it moves only where packs hold its memory."""
-        base: Any = array
-        while isinstance(base, np.ndarray):
-            base = base.base
-        if self.packs is not None and base.stored is None and len(base):
+        if self.packs is None:
+            return
+        base = holder_of(array)
+        if base.stored is None and len(base):
             if id(base) not in self.again:
                 self.again[id(base)] = self.packs.find(np.frombuffer(base, np.uint8))
                 self.alive.append(base)
             if self.again[id(base)] is not None:
                 self.alive.append(array)
-                at = array.__array_interface__["data"][0] - np.frombuffer(base, np.uint8).ctypes.data
+                at = offset_in(base, array)
                 self.frozen[id(array)] = np.ndarray(array.shape, array.dtype, self.again[id(base)], at, array.strides)
 
     # --- move

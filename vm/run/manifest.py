@@ -36,7 +36,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .bundle import STAMP_FIELDS, file_digest, host_stamp
+from .bundle import STAMP_FIELDS, host_stamp, with_digest
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Manifest:
 
         body = json.dumps(self.to_json(), ensure_ascii=True, separators=(",", ":"), sort_keys=True)
         rest = body[1:].encode() + b"\n"
-        return b'{"digest": "' + file_digest(rest).encode() + b'",\n' + rest
+        return with_digest(rest)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:

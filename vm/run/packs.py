@@ -20,7 +20,6 @@ one warning that names the field; calls are served, from packs made in the proce
 from __future__ import annotations
 
 import os
-from _blake2 import blake2b
 from collections.abc import Iterator, Mapping
 from functools import partial
 from stat import S_ISREG
@@ -150,10 +149,9 @@ class Packs(Mapping[str, np.ndarray]):
         for field in _STAMP:
             if stamp.get(field) != here[field]:
                 raise self.refuse(field, stamp.get(field), here[field])
-        head, at, tail = data.partition(bundle._DIGEST_TAIL)
-        if not at or head != bundle._DIGEST_HEAD + bundle.file_digest(tail).encode():
-            raise self.refuse("manifest digest", head[len(bundle._DIGEST_HEAD):][:16].decode("ascii", "replace"),
-                              bundle.file_digest(tail)[:16])
+        wrong = bundle.wrong_digest(data)
+        if wrong is not None:
+            raise self.refuse("manifest digest", *wrong)
         self._arrays_record, self._records = arrays, records
         opened = self._open("arrays", arrays)
         self._check("arrays", arrays, opened)
@@ -206,7 +204,7 @@ class Packs(Mapping[str, np.ndarray]):
             name, size = record["file"], int(record["size"])
         except (KeyError, TypeError, ValueError) as error:
             raise self.refuse(field, "a file with its items", f"{type(error).__name__}: {error}") from None
-        if not isinstance(name, str) or not name or name[0] in ".-" or not bundle._NAME_CHARACTERS.issuperset(name):
+        if not bundle.is_plain_name(name):
             raise self.refuse(field, f"file name {name!r}", "plain names only")
         try:
             file = os.open(os.path.join(self.path, name), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -242,7 +240,7 @@ class Packs(Mapping[str, np.ndarray]):
         for number, (at, size, digest) in enumerate(items):
             if at < 0 or size < 1 or at + size > mapped.size:
                 raise self.refuse(f"{field}.items[{number}]", "inside its file", f"bytes {at} to {at + size}")
-            found = blake2b(view[at:at + size], digest_size=32).hexdigest()
+            found = bundle.file_digest(view[at:at + size])
             if found != digest:
                 raise self.refuse(f"{field}.items[{number}] digest", digest[:16], found[:16])
         log(f"packs {self.name}: {field} checked, {mapped.size} bytes")
