@@ -77,7 +77,7 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
             files: dict[str, str] = {}
             if compiler is not None and any(f.plans for f in functions):
                 work = Compilation(compiler, make_module(functions), records_digest(manifest.to_bytes()), Path(folder),
-                                    bundle, step)
+                                   bundle, step)
                 files = work.run(wanted, _job_count(jobs))
             entries = {level: TargetFile(name, file_digest((bundle / name).read_bytes()))
                        for level, name in files.items()}

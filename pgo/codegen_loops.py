@@ -192,21 +192,23 @@ class LoopPrinter:
 
     def point_value(self, slot: int) -> str:
         """A slot's value at the point i0, i1, ... (arguments are in v<slot>)."""
+        return self.value_at(slot, lambda access: self.address(access, range(len(self.extents)), "i{}".format), "i{}".format)
+
+    def value_at(self, slot: int, where: Callable[[Access], str], index: Callable[[int], str]) -> str:
+        """A slot's value at a point. where: the address of a view there; index: the position along an axis."""
         if slot < self.n_inputs:
             item = self.nest.inputs[slot]
             if item.kind == "scalar":
                 return self.reg(item.reg)
             if item.kind == "iota":
-                return f"i{item.axis}"
+                return index(item.axis)
             access = self.inputs[slot]
-            where = self.address(access, range(len(self.extents)), lambda a: f"i{a}")
-            return load(access.memory, item.dtype, f"pb_at_{access.memory}({where})")
+            return load(access.memory, item.dtype, f"pb_at_{access.memory}({where(access)})")
         op = self.nest.ops[slot - self.n_inputs]
-        if slot in self.gathers:
-            access = self.gathers[slot]
-            where = self.address(access, range(len(self.extents)), lambda a: f"i{a}") + self.displacement(op.indexes)
-            return load(access.memory, op.dtype, f"pb_at_{access.memory}({where})")
-        return self.operation(op)
+        if slot not in self.gathers:
+            return self.operation(op)
+        access = self.gathers[slot]
+        return load(access.memory, op.dtype, f"pb_at_{access.memory}({where(access)}{self.displacement(op.indexes)})")
 
     def operation(self, op: NodeOp) -> str:
         """The C expression of a scalar node."""
@@ -388,20 +390,7 @@ class LoopPrinter:
                 self.out(f"const {C_TYPES[self.nest.slot_dtype(slot)]} v{slot} = {self.hoisted_value(slot)};")
 
     def hoisted_value(self, slot: int) -> str:
-        if slot < self.n_inputs:
-            item = self.nest.inputs[slot]
-            if item.kind == "scalar":
-                return self.reg(item.reg)
-            if item.kind == "iota":
-                return f"i{self.tag[item.axis]}"
-            access = self.inputs[slot]
-            return load(access.memory, item.dtype, f"pb_at_{access.memory}({self.pointer[access.name]})")
-        op = self.nest.ops[slot - self.n_inputs]
-        if slot in self.gathers:
-            access = self.gathers[slot]
-            return load(access.memory, op.dtype,
-                        f"pb_at_{access.memory}({self.pointer[access.name]}{self.displacement(op.indexes)})")
-        return self.operation(op)
+        return self.value_at(slot, lambda access: self.pointer[access.name], lambda axis: f"i{self.tag[axis]}")
 
     def inner_kind(self, access: Access) -> str:
         """How the inner loop addresses a view: 'unit', 'flex' (known at run time only), 'strided', 'fixed'."""

@@ -1,6 +1,6 @@
 /* Block stencils: one operation of pb_scalar.h over n contiguous elements, and loads and stores of strided memory.
  *
- * The stencil library instantiates PB_BLOCK1/2/3 for every row of templates/scalars.py (stencils.pyx.in) and lays the
+ * The stencil library instantiates PB_BLOCK1/2/3 for every row of templates/scalars.py (comparisons of numbers: pb_compare.h) and lays the
  * functions out as pb_blocks[op * 5 + dtype][variant]. A variant says which operands are one scalar instead of n elements:
  * bit 0 the second, bit 1 the first (of three operands: bit 0 the second, bit 1 the third; the condition is never one).
  * A missing variant is NULL: the caller splats the scalar, or swaps the operands of a commutative operation.

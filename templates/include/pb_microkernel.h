@@ -1,4 +1,5 @@
-/* Register tiles of the product: R rows by NV vectors, and dot products of R rows with C columns.
+/* Vectors of the product, its register tiles (pb_tiles.h, once for each way a panel holds its elements), and dot products of R
+ * rows with C columns.
  *
  * A template over PBP_REAL, PBP_NAME, PBP_LANES (see pb_product.h). Each kernel is one body with R and NV constant.
  */

@@ -32,7 +32,6 @@ typedef struct {
 #define PB_STRIP_TYPES(T)                                                                                               \
     typedef pb_##T pb_acc_##T __attribute__((vector_size(PB_VECTOR_BYTES)));                                            \
     typedef pb_##T pb_accmem_##T __attribute__((vector_size(PB_VECTOR_BYTES), aligned(sizeof(pb_##T)), may_alias));       \
-    typedef union { pb_acc_##T v; pb_##T i[PB_VECTOR_BYTES / sizeof(pb_##T)]; } pb_acc_lanes_##T;                           \
     typedef void (*pb_strip_##T)(const pb_micro *m, int64_t at, pb_acc_##T a0, pb_acc_##T a1, pb_acc_##T a2, pb_acc_##T a3, \
                                  pb_acc_##T a4, pb_acc_##T a5, pb_acc_##T a6, pb_acc_##T a7);                           \
     PB_INLINE pb_acc_##T pb_spread_##T(const char *p) { return *(const pb_##T *)p - (pb_acc_##T){0}; }                  \
@@ -121,7 +120,7 @@ PB_STRIP_NEXT(f32)
 
 /* What `sum` made of the whole strips. */
 static pb_f64 pb_strip_total(const char *sums) {
-    pb_acc_lanes_f64 all = {.v = ((const pb_acc_f64 *)sums)[0] + ((const pb_acc_f64 *)sums)[1]};
+    pb_vlanes_f64 all = {.v = ((const pb_acc_f64 *)sums)[0] + ((const pb_acc_f64 *)sums)[1]};
     for (unsigned w = sizeof all / sizeof *all.i / 2; w > 0; w /= 2)
         for (unsigned j = 0; j < w; j++) all.i[j] += all.i[j + w];
     return all.i[0];

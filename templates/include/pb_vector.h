@@ -1,4 +1,5 @@
-/* The operations of pb_scalar.h on whole vector registers: what a bundle's nests are written in (pgo/codegen_vector.py).
+/* The operations of pb_scalar.h on whole vector registers: what a bundle's nests (pgo/codegen_vector.py) and the
+ * tape's strips (pb_strip.h) are written in.
  *
  *   pb_v_f32 pb_v_f64 pb_v_i32 pb_v_i64   one register of lanes; PB_V_<type> is how many
  *   pb_v_b32 pb_v_b64                     truth values beside lanes of 4 and 8 bytes: all bits set or none

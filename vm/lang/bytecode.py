@@ -56,7 +56,10 @@ class Param:
 
 @record(eq=True)
 class Capture:
-    """A name read from outside: scope 'global' (of `module`) or 'closure' (a free variable of the function)."""
+    """A name read from outside: scope 'global' (of `module`) or 'closure' (a free variable of the function).
+
+    A name may lead on into a helper's closure: 'act|inner', see `vm/bindings.py`.
+    """
 
     scope: str
     module: str

@@ -8,6 +8,7 @@ divided by their own sum before the second product are divided after it, where t
 
 from __future__ import annotations
 
+from ...templates.records import replace
 from .extents import Expr, const, emax, emin, floordiv, register
 from .policy import ShapePolicy
 from .steps import (
@@ -283,9 +284,9 @@ def _restrict(step: Nest | Contract, counts: tuple[Expr, ...], starts: list[Expr
         batch, m = counts[:-1], counts[-1]
         b = View(step.b.buffer, step.b.dtype, (*batch, step.k, step.n), step.b.strides,
                  _moved(step.b, starts[:-1]))  # its rows are the operand's columns: the batch axes alone move it
-        return Contract(batch, m, step.n, step.k, part(step.a, (*batch, m, step.k)), b,
-                        part(step.out, (*batch, m, step.n)), step.dtype, step.bias, step.act, step.position,
-                        part(step.residual, (*batch, m, step.n)) if step.residual is not None else None, step.rounding)
+        return replace(step, batch=batch, m=m, a=part(step.a, (*batch, m, step.k)), b=b,
+                       out=part(step.out, (*batch, m, step.n)),
+                       residual=part(step.residual, (*batch, m, step.n)) if step.residual is not None else None)
     axes = (*counts, *step.axes[n:])
     inputs = [NestInput("view", item.dtype, view=part(item.view, axes)) if item.view is not None else item
               for item in step.inputs]

@@ -7,6 +7,7 @@ instances of this one transformation; they have names so that they can be report
 
 from __future__ import annotations
 
+from ...templates.records import replace
 from .extents import Expr, atom_expr, const, emax, emin, floordiv, is_less_equal, register
 from .policy import BLOCK, ShapePolicy
 from .steps import (
@@ -281,9 +282,8 @@ def _restrict(step: Nest | Contract, axis: int, count: Expr, start: Expr, shrunk
         return View(view.buffer, view.dtype, axes, view.strides, offset)
 
     if isinstance(step, Contract):
-        return Contract((), count, step.n, step.k, part(step.a, (count, step.k)), step.b,
-                        part(step.out, (count, step.n)), step.dtype, step.bias, step.act, step.position,
-                        part(step.residual, (count, step.n)) if step.residual is not None else None, step.rounding)
+        return replace(step, batch=(), m=count, a=part(step.a, (count, step.k)), out=part(step.out, (count, step.n)),
+                       residual=part(step.residual, (count, step.n)) if step.residual is not None else None)
     axes = (*step.axes[:axis], count, *step.axes[axis + 1:])
     inputs = [NestInput("view", item.dtype, view=part(item.view, axes)) if item.view is not None else item
               for item in step.inputs]

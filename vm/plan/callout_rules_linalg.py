@@ -208,6 +208,12 @@ def _multi_dot(q: Question) -> Made:
     return made(common(*[item.dtype for item in items]), shape)
 
 
+def _refuse_rounded(q: Question, a: Like, b: Like) -> None:
+    """NumPy's own products know nothing of option `precision`."""
+    if q.t.rounding and a.dtype == b.dtype == "f32":
+        raise q.refuse("of this form in reduced precision")
+
+
 @calls("np.dot", "arr.dot")
 def _dot(q: Question) -> Made:
     from .callout_rules import common, without
@@ -216,8 +222,7 @@ def _dot(q: Question) -> Made:
     a, b = like(q, "a"), like(q, "b")
     if not a.ndim or not b.ndim:
         raise q.refuse("of numbers")
-    if q.t.rounding and a.dtype == b.dtype == "f32":
-        raise q.refuse("of this form in reduced precision")
+    _refuse_rounded(q, a, b)
     return made(common(a.dtype, b.dtype), (*a.shape[:-1], *b.shape[:-2], *(b.shape[-1:] if b.ndim > 1 else ())))
 
 
@@ -229,8 +234,7 @@ def _matmul(q: Question) -> Made:
     a, b = (like(q, name) for name in (("x1", "x2") if q.name == "np.matmul" else ("a", "b")))
     if not a.ndim or not b.ndim:
         raise q.refuse("of numbers")
-    if q.t.rounding and a.dtype == b.dtype == "f32":
-        raise q.refuse("of this form in reduced precision")
+    _refuse_rounded(q, a, b)
     batch = q.t.broadcast(a.shape[:-2], b.shape[:-2])
     dtype = DTYPE_NAMES.get(np.matmul.resolve_dtypes((NUMPY_DTYPES[a.dtype], NUMPY_DTYPES[b.dtype], None))[-1])
     if dtype is None:

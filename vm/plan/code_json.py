@@ -10,7 +10,9 @@ hold the rest. Form:
      "arena":   reg,
      "outputs": [[memory dtype, [extent regs], ptr reg, early 0|1], ...]
      "packs":   [[row, dtype, k, n, offset, row_stride, col_stride], ...]
-     "result":  {"kind": ..., fields of ResultSpec that are not their default; "value" and "keys" encoded}
+     "result":  {"kind": ..., fields of ResultSpec that are not their default; "value" and "keys" encoded; "read_only": true
+                of a view through which NumPy refuses to write}
+     "trap_texts": [[trap number, position, text], ...]    of a program's own `raise`; absent: none
      "calls":   [{"kernel": id, "position": n, "tuple": 0|1, "args": [...], "results": [...]}, ...]    call-outs; absent: none
                 operands and results hold the fields of CallOperand and CallOutcome that are not their default
      "optional_packs": true: the kernels read an operand as it is when its pack is NULL (absent: false),

@@ -393,7 +393,7 @@ def _both(value: Cplx, rule: Callable[[Value], Value]) -> Cplx:
     re, whole = rule(value.re), whole_view(value)
     if whole is not None and isinstance(re, Arr) and re.view.buffer is whole.buffer:
         v, step = re.view, ITEM_BYTES[PART_OF[value.dtype]]
-        return Cplx(re, Arr(View(v.buffer, v.dtype, v.shape, v.strides, v.offset + step, v.is_read_only)), value.dtype)
+        return Cplx(re, Arr(v.window(v.shape, v.strides, v.offset + step)), value.dtype)
     return Cplx(re, rule(value.im), value.dtype)
 
 
@@ -435,21 +435,14 @@ def _bilinear(t: Any, name: str, values: Sequence[Value]) -> Value:
 
 
 def _four(t: Any, a: Value, b: Value, product: Callable[[Value, Value], Value], dtype: str) -> Cplx:
-    rounding, t.rounding = t.rounding, ""  # the option `precision` speaks of float32 alone
-    try:
-        return _four_products(t, a, b, product, dtype)
-    finally:
-        t.rounding = rounding
-
-
-def _four_products(t: Any, a: Value, b: Value, product: Callable[[Value, Value], Value], dtype: str) -> Cplx:
-    if not isinstance(b, Cplx):
-        assert isinstance(a, Cplx)
-        return Cplx(product(a.re, b), product(a.im, b), dtype)
-    if not isinstance(a, Cplx):
-        return Cplx(product(a, b.re), product(a, b.im), dtype)
-    return Cplx(_combined(t, product(a.re, b.re), product(a.im, b.im), "subtract"),
-                _combined(t, product(a.re, b.im), product(a.im, b.re), "add"), dtype)
+    with t.unrounded():
+        if not isinstance(b, Cplx):
+            assert isinstance(a, Cplx)
+            return Cplx(product(a.re, b), product(a.im, b), dtype)
+        if not isinstance(a, Cplx):
+            return Cplx(product(a, b.re), product(a, b.im), dtype)
+        return Cplx(_combined(t, product(a.re, b.re), product(a.im, b.im), "subtract"),
+                    _combined(t, product(a.re, b.im), product(a.im, b.re), "add"), dtype)
 
 
 def _einsum(t: Any, values: Sequence[Value]) -> Value:

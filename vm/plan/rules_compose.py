@@ -381,11 +381,8 @@ def convolve(t: Typer, a: Value, v: Value, mode: Value = NONE) -> Value:
         t.trap("INTERPRET", body.op("not", "bool", t.scalar_slot(body, finite)))
     windows = sliding_window_view(t, wide, python_int(n))
     from .rules_linear import product
-    rounding, t.rounding = t.rounding, ""  # a convolution is none of the products that `precision` names
-    try:
+    with t.unrounded():
         return product(t, windows, flip(t, second))  # type: ignore[arg-type]
-    finally:
-        t.rounding = rounding
 
 
 # --- grids ------------------------------------------------------------------------------------------------------------

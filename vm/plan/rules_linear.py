@@ -239,8 +239,7 @@ def einsum_of(t: Typer, terms: list[str], target: str, arrays: list[Arr]) -> Val
         raise PlanRefused("einsum output labels", kind="kernel:np.einsum")
     if len(arrays) == 1 and set(terms[0]) == set(target):  # a view, as NumPy returns it
         v = arrays[0].view
-        return Arr(View(v.buffer, v.dtype, tuple(extents[c] for c in target), tuple(views[0][c] for c in target), v.offset,
-                        v.is_read_only))
+        return Arr(v.window(tuple(extents[c] for c in target), tuple(views[0][c] for c in target)))
     if len(arrays) == 2 and arrays[0].dtype == arrays[1].dtype and arrays[0].dtype in ("f32", "f64"):
         result = _einsum_contract(t, terms, target, arrays, extents, views)
         if result is not None:

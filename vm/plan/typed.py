@@ -102,6 +102,7 @@ def load_rules() -> None:
         rules_elementwise,
         rules_index,
         rules_linear,
+        rules_operators,
         rules_python,
         rules_reduce,
         rules_select,

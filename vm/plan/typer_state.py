@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from ...templates.records import fresh, record
@@ -106,7 +108,7 @@ class State:
         self.leaves: dict[int, Value] = {}
         self.written: dict[int, Buffer] = {}  # rows of arguments that a step writes
         self.serial: dict[Buffer, int] = {}  # how often a buffer was written after it was made
-        self.has_odd = False  # whether float16 or uint64 has occurred
+        self.has_odd = False  # whether one of values.ODD has occurred
         self.clock = 0  # counts what is made and written while the program is typed
         self.born: dict[Buffer, int] = {}  # when a temporary was made
         self.stored: dict[Buffer, int] = {}  # when the program wrote into a buffer last, cells being filled aside
@@ -116,6 +118,15 @@ class State:
         self.read_only: set[Buffer] = set()  # buffers whose contents a copy stands for: writing them is refused
 
     # what lower layers ask of higher ones
+
+    @contextmanager
+    def unrounded(self) -> Iterator[None]:
+        """Products in here are none of those that the option `precision` speaks of."""
+        rounding, self.rounding = self.rounding, ""
+        try:
+            yield
+        finally:
+            self.rounding = rounding
 
     def run_block(self, pc: int, end: int) -> str:
         """Execute [pc, end): `Control`."""

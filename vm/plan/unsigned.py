@@ -1,7 +1,7 @@
 """uint64: held in the bits of int64, where addition, products and bits are the same. Order, division, shifts and conversions
 are computed from those (unsigned_arithmetic.py) beside arrays; everything else is called out to.
 
-So is float16 partly (halves.py): `is_called_out` answers for both.
+So are float16 and bfloat16 partly (halves.py): `is_called_out` answers for all.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _STRUCTURE = "py.len py.tuple py.list py.zip py.enumerate py.reversed py.isinsta
 
 
 def is_called_out(name: str, values: Sequence[Value]) -> bool:
-    """Whether a kernel that meets float16 or uint64 is not planned on it."""
+    """Whether a kernel that meets uint64 or a float of 16 bits is not planned on it."""
     return halves.is_called_out(name, values) or (not _is_planned(name, values) and (
         any(map(is_unsigned, values)) or asked_by_word(name, values) == np.uint64))
 

@@ -173,6 +173,11 @@ def python_int(value: Expr) -> Num:
     return Num(value, "i64", "int")
 
 
+def is_python(value: Value) -> bool:
+    """Whether a value is one of Python's own real numbers."""
+    return isinstance(value, Num) and value.python != ""
+
+
 def python_bool(value: bool) -> Num:
     """A Python bool that is decided."""
     return Num(Literal(bool(value), "bool"), "bool", "bool")
