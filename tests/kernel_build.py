@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+import prebake
 from prebake.pgo import drive, toolchain
 from prebake.pgo.codegen import PRODUCT_BODY, Kernel, Module
 from prebake.templates import levels
 from prebake.vm.plan.code import Code
+from prebake.vm.plan.lower import lower_plan
+from prebake.vm.plan.passes import run_passes
+from prebake.vm.plan.reading import LiveReader
+from prebake.vm.plan.typed import type_program
 
 ACCESSOR = '\n__attribute__((visibility("default"))) const void *table(void) { return &pb_bundle_table; }\n'
 
@@ -52,3 +60,21 @@ def drivers(codes: Mapping[str, Code]) -> dict[str, Any]:
     """Drivers of several kernels compiled as one module."""
     table = compile_kernels([Kernel(f"pb_{name}", code, {}) for name, code in codes.items()])
     return {name: drive.Driver(code, table, drive.find_kernel(table, f"pb_{name}")) for name, code in codes.items()}
+
+
+def results_in_c(cases: Iterable[tuple[str, Callable[..., Any], Sequence[Any]]]) -> Iterator[tuple[str, Any, Any]]:
+    """(text, what the C kernel gives, what Python gives) for (text, function, arguments) each, compiled as one module.
+
+    The functions capture nothing but `np`.
+    """
+    codes: dict[str, Code] = {}
+    expected = {}
+    for text, fn, args in cases:
+        name, program = f"k{len(codes)}", prebake.jit(fn).bytecode
+        reader = LiveReader(program, args, lambda index: np)
+        codes[name] = lower_plan(run_passes(type_program(program, reader)))
+        with np.errstate(all="ignore"):
+            expected[name] = (text, fn(*copy.deepcopy(args)), reader)
+    for name, kernel in drivers(codes).items():
+        text, want, reader = expected[name]
+        yield text, kernel(dict(enumerate(copy.deepcopy(reader.objects)))), want

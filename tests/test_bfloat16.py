@@ -13,17 +13,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_build import drivers
+from kernel_build import results_in_c
 from test_half import _words
 from test_typed import compiled
 
 import prebake
 from prebake.pgo.buckets import Limits
 from prebake.pgo.planning import plan as plan_buckets
-from prebake.vm.plan.lower import lower_plan
-from prebake.vm.plan.passes import run_passes
-from prebake.vm.plan.reading import LiveReader
-from prebake.vm.plan.typed import type_program
 from prebake.vm.run.bundle import usable_levels
 from prebake.vm.run.packs import load_packs
 
@@ -201,17 +197,7 @@ def test_refusals_are_ml_dtypes(expression: str, engine: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_as_c() -> None:
-    codes, expected = {}, {}
-    for expression in EXACT:
-        fn, args = _called(f"return {expression}")
-        program = prebake.jit(fn).bytecode
-        reader = LiveReader(program, args, lambda index: np)
-        plan = run_passes(type_program(program, reader))
-        expected[f"k{len(codes)}"] = (expression, fn(*copy.deepcopy(args)), reader)
-        codes[f"k{len(codes)}"] = lower_plan(plan)
-    for name, kernel in drivers(codes).items():
-        expression, want, reader = expected[name]
-        got = kernel(dict(enumerate(copy.deepcopy(reader.objects))))
+    for expression, got, want in results_in_c((e, *_called(f"return {e}")) for e in EXACT):
         assert same(got, want), f"{expression}: got {got!r}, expected {want!r}"
 
 

@@ -7,14 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_build import drivers
+from kernel_build import results_in_c
 from test_typed import compiled, names_in, same
 
 import prebake
-from prebake.vm.plan.lower import lower_plan
-from prebake.vm.plan.passes import run_passes
-from prebake.vm.plan.reading import LiveReader
-from prebake.vm.plan.typed import type_program
 
 
 def values() -> dict[str, Any]:
@@ -159,18 +155,7 @@ def test_stores(statement: str) -> None:
 
 
 def test_as_c() -> None:
-    codes, expected = {}, {}
-    for expression in EXACT:
-        names = [name for name in values() if name in set(_words(expression))]
-        fn = compiled(f"return {expression}", names)
-        args = [values()[name] for name in names]
-        program = prebake.jit(fn).bytecode
-        reader = LiveReader(program, args, lambda index: np)
-        plan = run_passes(type_program(program, reader))
-        with np.errstate(all="ignore"):
-            expected[f"k{len(codes)}"] = (expression, fn(*copy.deepcopy(args)), reader)
-        codes[f"k{len(codes)}"] = lower_plan(plan)
-    for name, kernel in drivers(codes).items():
-        expression, want, reader = expected[name]
-        got = kernel(dict(enumerate(copy.deepcopy(reader.objects))))
+    names = {e: [name for name in values() if name in set(_words(e))] for e in EXACT}
+    cases = ((e, compiled(f"return {e}", names[e]), [values()[name] for name in names[e]]) for e in EXACT)
+    for expression, got, want in results_in_c(cases):
         assert equal(got, want) or same(got, want), f"{expression}: got {got!r}, expected {want!r}"

@@ -11,15 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_build import drivers
+from kernel_build import results_in_c
 from test_half import equal
 from test_typed import compiled
 
 import prebake
-from prebake.vm.plan.lower import lower_plan
-from prebake.vm.plan.passes import run_passes
-from prebake.vm.plan.reading import LiveReader
-from prebake.vm.plan.typed import type_program
 
 _FUNCTIONS = ("np.maximum", "np.minimum")
 EXPRESSIONS = (
@@ -57,16 +53,6 @@ def test_on_the_tape(expression: str, dtype: type) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_as_c(dtype: type) -> None:
-    codes, expected = {}, {}
-    for expression in EXPRESSIONS:
-        fn = compiled(f"return {expression}", ["x", "y", "s"])
-        args = list(values(dtype).values())
-        program = prebake.jit(fn).bytecode
-        reader = LiveReader(program, args, lambda index: np)
-        plan = run_passes(type_program(program, reader))
-        expected[f"k{len(codes)}"] = (expression, fn(*args), reader)
-        codes[f"k{len(codes)}"] = lower_plan(plan)
-    for name, kernel in drivers(codes).items():
-        expression, want, reader = expected[name]
-        got = kernel(dict(enumerate(copy.deepcopy(reader.objects))))
+    cases = ((e, compiled(f"return {e}", ["x", "y", "s"]), list(values(dtype).values())) for e in EXPRESSIONS)
+    for expression, got, want in results_in_c(cases):
         assert equal(got, want), f"{expression}: signs {np.signbit(got)}, expected {np.signbit(want)}"

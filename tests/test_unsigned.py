@@ -8,14 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_build import drivers
+from kernel_build import results_in_c
 from test_typed import compiled
 
 import prebake
-from prebake.vm.plan.lower import lower_plan
-from prebake.vm.plan.passes import run_passes
-from prebake.vm.plan.reading import LiveReader
-from prebake.vm.plan.typed import type_program
 
 
 def values() -> dict[str, Any]:
@@ -126,19 +122,8 @@ def test_what_is_not_planned(body: str) -> None:
 
 
 def test_as_c() -> None:
-    codes, expected = {}, {}
-    for expression in EXPRESSIONS:
-        names = operands(expression)
-        fn = compiled(f"return {expression}", names)
-        args = [values()[name] for name in names]
-        program = prebake.jit(fn).bytecode
-        reader = LiveReader(program, args, lambda index: np)
-        codes[f"k{len(codes)}"] = lower_plan(run_passes(type_program(program, reader)))
-        with np.errstate(all="ignore"):
-            expected[f"k{len(expected)}"] = (expression, fn(*copy.deepcopy(args)), reader)
-    for name, kernel in drivers(codes).items():
-        expression, want, reader = expected[name]
-        got = kernel(dict(enumerate(copy.deepcopy(reader.objects))))
+    cases = ((e, compiled(f"return {e}", operands(e)), [values()[name] for name in operands(e)]) for e in EXPRESSIONS)
+    for expression, got, want in results_in_c(cases):
         assert equal(got, want) or np.array_equal(np.asarray(got, object), np.asarray(want, object)), expression
 
 

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernel_build import drivers
+from kernel_build import results_in_c
 from test_typed import compiled
 
 import prebake
-from prebake.vm.plan.lower import lower_plan
-from prebake.vm.plan.passes import run_passes
 from prebake.vm.plan.reading import LiveReader
 from prebake.vm.plan.steps import CallStep
 from prebake.vm.plan.typed import type_program
@@ -90,16 +88,8 @@ def test_on_the_tape(expression: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_as_c() -> None:
-    codes, expected = {}, {}
-    for expression in EXPRESSIONS:
-        fn, args = called(expression)
-        program = prebake.jit(fn).bytecode
-        reader = LiveReader(program, args, lambda index: np)
-        codes[f"k{len(codes)}"] = lower_plan(run_passes(type_program(program, reader)))
-        expected[f"k{len(expected)}"] = (expression, fn(*copy.deepcopy(args)), reader)
-    for name, kernel in drivers(codes).items():
-        expression, want, reader = expected[name]
-        assert equal(kernel(dict(enumerate(copy.deepcopy(reader.objects)))), want), expression
+    for expression, got, want in results_in_c((e, *called(e)) for e in EXPRESSIONS):
+        assert equal(got, want), expression
 
 
 @pytest.mark.parametrize("expression", ["u + -1", "u // -2", "np.maximum(u, -1)", "u << s", "u & s"])
