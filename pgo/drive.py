@@ -207,6 +207,15 @@ def _window(base: np.ndarray, spec: ResultSpec, shape: list[int], strides: list[
     return np.ndarray(shape, dtype, memory, -low, strides)
 
 
+def open_library(path: Path) -> tuple[KernelTable, object]:
+    """The table of a bundle's shared object, or of a plain one that has a function `prebake_table`; and what must stay alive."""
+    library = ctypes.CDLL(str(path))
+    if not hasattr(library, "prebake_table"):
+        return open_capsule(path)
+    library.prebake_table.restype = ctypes.c_void_p
+    return open_table(library.prebake_table()), library
+
+
 def open_capsule(path: Path) -> tuple[KernelTable, object]:
     """The table of a bundle's shared object and the module that must stay alive. Raises ImportError."""
     from importlib.machinery import ExtensionFileLoader

@@ -60,13 +60,18 @@ def verify_bundle(bundle: Path, functions: Iterable[BuiltFunction], files: Mappi
     level = next((level.target for level in levels.runnable_levels() if level.target in files), None)
     if level is None or not jobs:
         return  # built for machines other than this one
+    fault = run_jobs(bundle / files[level], jobs, folder)
+    if fault:
+        raise InternalError(f"a kernel {fault}; the bundle was not written")
+
+
+def run_jobs(library: Path, jobs: Sequence[Job], folder: Path) -> str:
+    """'' when the kernels of a shared object agree with the interpreter, else what they do, in a process of its own."""
     path = folder / "verify.pickle"
-    path.write_bytes(pickle.dumps((str(bundle / files[level]), jobs)))
+    path.write_bytes(pickle.dumps((str(library), jobs)))
     code, text = toolchain.run_python("prebake.pgo.verify", [str(path)], timeout_seconds=TIMEOUT_SECONDS)
-    if code:
-        last = text.strip().splitlines()[-12:]
-        what = "crashed" if code < 0 else "differs from the interpreter"
-        raise InternalError("a kernel " + what + "; the bundle was not written\n  " + "\n  ".join(last))
+    last = "".join(f"\n  {line}" for line in text.strip().splitlines()[-12:])
+    return ("crashed" if code < 0 else "differs from the interpreter") + last if code else ""
 
 
 def verify_job(job: Job, table: Any) -> list[str]:
@@ -253,10 +258,10 @@ def _kind(value: Any) -> str:
 
 def main(path: str) -> int:
     """Verify the jobs of a pickle file; prints the kernel that is being run, then the faults."""
-    from .drive import open_capsule
+    from .drive import open_library
 
     library, jobs = pickle.loads(Path(path).read_bytes())
-    table, keep = open_capsule(Path(library))
+    table, keep = open_library(Path(library))
     faults: list[str] = []
     for job in jobs:
         print(f"running {job.kernel} ({job.function})", flush=True)

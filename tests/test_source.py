@@ -224,3 +224,69 @@ def test_digests_are_equal_on_other_pythons(version, tmp_path):
             pytest.skip(done.stderr.strip().splitlines()[0])
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == function_digest(file.read_text(), name)
+
+
+@pytest.mark.parametrize(("ran", "now"), [
+    ("x * 0.5", "x * 0.25"), ("x + y", "x - y"), ("x.sum()", "x.max()"), ("-x", "+x"), ("x < y", "x > y"),
+    ("(lambda z: z * 2)(x)", "(lambda z: z * 3)(x)"), ("x.reshape('C')", "x.reshape('F')"), ("x * 1", "x * 1.0"),
+    ("x[:, 1]", "x[:, 2]")])
+def test_a_file_that_was_edited_since_is_not_its_source(tmp_path, ran, now):
+    """The text is read when the function is called first: what runs may be older."""
+    text = "def f(x, y):\n    {}\n    return {}\n"
+    f = load(tmp_path, text.format('"""Doc."""', ran))[0].f
+    load_source(f)
+    g = load(tmp_path, text.format('"""Doc."""', ran))[0].f
+    (tmp_path / "source_module.py").write_text(text.format('"""Doc."""', now))
+    with pytest.raises(UnsupportedError, match="edited after it was imported") as caught:
+        load_source(g)
+    assert "again" in caught.value.hint
+    (tmp_path / "source_module.py").write_text("# moved\n\n" + text.format('"""Another one."""', f"({ran})  # the same"))
+    assert load_source(g).node.name == "f"
+
+
+def test_a_module_that_was_edited_and_imported_again_is_read_again(tmp_path):
+    import importlib
+    import sys
+
+    sys.path.insert(0, str(tmp_path))
+    sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
+    try:
+        for factor in ("0.5", "0.25"):
+            (tmp_path / "source_again.py").write_text(f"def f(x):\n    return x * {factor}\n")
+            module = importlib.reload(sys.modules["source_again"]) if "source_again" in sys.modules else \
+                importlib.import_module("source_again")
+            assert f"x * {factor}" in load_source(module.f).text
+    finally:
+        sys.dont_write_bytecode = before
+        sys.path.remove(str(tmp_path))
+        sys.modules.pop("source_again", None)
+
+
+def test_what_surrounds_a_function_does_not_change_what_it_says(tmp_path):
+    """Closures, nonlocal, private names, annotations, asserts: the text by itself compiles to other code."""
+    module, _ = load(tmp_path, '''
+        from __future__ import annotations
+        import functools
+
+        def outer(scale):
+            count = 0
+            def inner(x: "Array", *, k: int = 3) -> "Array":
+                nonlocal count
+                def deeper(y: Array = None) -> Array:
+                    return y * scale
+                return deeper(x) + k
+            return inner, lambda x: x * scale - 1
+
+        class Model:
+            __slots__ = ("__w",)
+            def step(self, x):
+                assert x is not None, "x"
+                return super().__eq__(x) or self.__w * x
+
+        @functools.lru_cache(maxsize=7)
+        def cached(x):
+            return x * 2
+    ''')
+    inner, plain = module.outer(2.0)
+    for function in (inner, plain, module.Model.step, module.cached.__wrapped__):
+        assert load_source(function).text

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import time
+import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -68,6 +70,8 @@ def test_a_hot_plan_becomes_a_kernel_for_all_shapes_under_its_facts():
         np.testing.assert_allclose(f(*args), dense(*args), rtol=1e-5, atol=1e-5)
     after = f.stats()
     assert after["jit"] - before["jit"] == 4 and after["kernels_launched"] - before["kernels_launched"] == 4
+    assert (before["tier_up"], after["tier_up"]) == (0, 4) and "4 of them by kernels compiled" in str(after)
+    assert 'prebake_tier_up_calls_total{function="test_tier_up:dense"}' in prebake.metrics()
     assert after["calls"] == OFTEN + 5 and after["prebuilt"] == after["interpreter"] == 0
     assert sum(miss["count"] for miss in after["misses"]) == after["calls"], "a call of the tape and of the kernel, both missed"
 
@@ -104,7 +108,7 @@ def test_errors_and_guards_are_those_of_the_tape():
 
 
 def test_without_the_option_nothing_is_compiled(monkeypatch):
-    monkeypatch.setattr(compiler, "compile_code", lambda code: pytest.fail("compiled"))
+    monkeypatch.setattr(compiler, "compile_code", lambda code, verified: pytest.fail("compiled"))
     f = prebake.jit(dense)
     heat(f, *arguments(5))
     assert not planned(f)[0].is_prebuilt and planned(f)[0].hot is None
@@ -123,12 +127,57 @@ def test_failures_are_logged_once_and_the_tape_goes_on(monkeypatch, tmp_path):
     assert len(lines) == 1 and "no-such-compiler" in lines[0] and "the tape stays" in lines[0]
 
 
+def test_explain_tells_how_far_it_is(monkeypatch):
+    args = arguments(5)
+    f = prebake.jit(dense, tier_up=True)
+    f(*args)
+    told = f.explain(*args)
+    assert told.engine == "jit" and "no shape was called often enough" in told.detail
+    heat(f, *args)
+    told = f.explain(*args)
+    assert (told.engine, told.kernel, told.reason) == ("tier_up", compiler.NAME, "NO_BUNDLE")
+    assert "compiled in the background" in told.detail
+    monkeypatch.setenv("CC", "no-such-compiler")
+    g = prebake.jit(dense, tier_up=True)
+    heat(g, *args)
+    told = g.explain(*args)
+    assert told.engine == "jit" and "tier-up failed" in told.detail and "no-such-compiler" in told.detail
+
+
+def test_a_kernel_that_differs_from_the_interpreter_is_not_used(monkeypatch):
+    """As in a build: compared at the shapes that were called, in a process of its own."""
+    real, jobs = compiler.run_jobs, []
+
+    def wrong(library, given, folder):
+        (job,) = given
+        jobs.append(job)
+        assert real(library, given, folder) == ""
+        return real(library, [replace(job, msbc=prebake.jit(other).bytecode.to_bytes())], folder)
+
+    def other(x, w, b):
+        y = np.maximum(x @ w + b, 0)
+        return y - y.min(axis=1, keepdims=True)
+
+    monkeypatch.setattr(compiler, "run_jobs", wrong)
+    f = prebake.jit(dense, tier_up=True)
+    args = arguments(5)
+    for n in (9, 9, 4):
+        f(*arguments(n))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        np.testing.assert_allclose(heat(f, *args), dense(*args), rtol=1e-5, atol=1e-5)
+    assert [w for w in told if "differs from the interpreter" in str(w.message) and "Please report" in str(w.message)]
+    assert not planned(f)[0].is_prebuilt and f.stats()["tier_up"] == 0
+    (job,) = jobs
+    assert [corner["x.shape[0]"] for corner in job.corners] == [5, 9]
+
+
 def test_calls_do_not_wait(monkeypatch):
     import threading
 
     begun, go = threading.Event(), threading.Event()
 
-    def slow(code):
+    def slow(code, verified):
         begun.set()
         assert go.wait(60)
         raise RuntimeError("enough")
@@ -148,8 +197,8 @@ def test_calls_do_not_wait(monkeypatch):
 def test_functions_and_plans_that_are_gone_meanwhile(monkeypatch):
     real, seen = compiler.compile_code, []
 
-    def and_then(code):
-        found = real(code)
+    def and_then(code, verified):
+        found = real(code, verified)
         seen.append(1)
         f._clear()  # as when a name is rebound
         return found

@@ -65,10 +65,15 @@ class BundleError(PrebakeError):
     def __init__(self, bundle: str, *, field: str, built: object, here: object, effect: str, fix: str,
                  reason: str = "NO_BUNDLE", what: str = "kernel bundle '{}' was not loaded") -> None:
         self.bundle, self.field, self.built, self.here, self.effect, self.fix = bundle, field, built, here, effect, fix
-        self.reason = reason
+        self.reason, self.what = reason, what
         was = f"  built for {built}\n" if built != "" else ""
         super().__init__(f"{what.format(bundle)}\n  field     {field}\n{was}"
                          f"  this host {here}\n  effect    {effect}\n  fix       {fix}")
+
+    def with_effect(self, effect: str) -> BundleError:
+        """The same error where something else comes of it."""
+        return BundleError(self.bundle, field=self.field, built=self.built, here=self.here, effect=effect, fix=self.fix,
+                           reason=self.reason, what=self.what)
 
 
 class VerifyError(PrebakeError):

@@ -11,8 +11,11 @@ import ast
 import linecache
 import os
 import re
+import sys
 from _blake2 import blake2b
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from opcode import opmap
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -72,6 +75,7 @@ def load_source(fn: FunctionType) -> FunctionSource:
     if found is not None and found[0] is code:
         return found[1]
     path = code.co_filename
+    linecache.checkcache(path)  # a module that was edited and imported again
     lines = linecache.getlines(path, fn.__globals__)
     if not lines or code.co_firstlineno > len(lines):
         raise _no_source(fn, "its source is not available")
@@ -81,8 +85,9 @@ def load_source(fn: FunctionType) -> FunctionSource:
     module = module_name(fn)
     source = _slice_function(code, lines, path, module, fn.__qualname__, known[1]) \
         or _search_file(code, lines, path, module, fn.__qualname__, known[1])
-    if source is None or not _is_source_of(source.node, code):
-        raise _no_source(fn, "the text at its place is not its source; was the file edited after it was imported?")
+    if source is None or not _is_source_of(source.node, code) or not _says_the_same(source.node, code):
+        raise _no_source(fn, "the text at its place is not its source; was the file edited after it was imported?",
+                         "import it again, or start the process again")
     if len(_loaded) >= _MAX_CACHED:
         _loaded.clear()
     _loaded[id(code)] = (code, source)
@@ -98,10 +103,10 @@ def module_name(fn: FunctionType) -> str:
     return name
 
 
-def _no_source(fn: FunctionType, why: str) -> UnsupportedError:
+def _no_source(fn: FunctionType, why: str, hint: str = NO_SOURCE_HINT) -> UnsupportedError:
     code = fn.__code__
     return UnsupportedError(f"'{fn.__qualname__}' cannot be compiled: {why}", kind="no-source", file=code.co_filename,
-                            line=code.co_firstlineno, column=1, hint=NO_SOURCE_HINT)
+                            line=code.co_firstlineno, column=1, hint=hint)
 
 
 def _slice_function(code: CodeType, lines: list[str], path: str, module: str, qualname: str,
@@ -187,6 +192,52 @@ def _is_source_of(node: FunctionNode, code: CodeType) -> bool:
     mangled = [n if not n.startswith("__") else "" for n in names]
     return name == code.co_name and len(names) == count and all(
         not m or m == v for m, v in zip(mangled, code.co_varnames, strict=False))
+
+
+def _says_the_same(node: FunctionNode, code: CodeType) -> bool:
+    """Whether a text's constants, names and operators are all in the code that runs: the file may have been edited since.
+
+    The code may hold more (asserts that pytest rewrote).
+    """
+    tree: Any = ast.Expression(node) if isinstance(node, ast.Lambda) else ast.Module([node], [])
+    try:
+        made = compile(tree, "<source>", "eval" if isinstance(node, ast.Lambda) else "exec",
+                       flags=code.co_flags & _FUTURES, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError):  # `nonlocal` wants what is around the function
+        return True
+    text = next((inner for inner in _codes(made) if inner.co_name == code.co_name), None)
+    if text is None:
+        return True
+    (constants, names, operators), (others, known, present) = _content(text), _content(code)
+    return constants <= others and names <= known and not operators - present
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def _content(code: CodeType) -> tuple[set[str], set[str], Counter[tuple[int, int]]]:
+    """Constants (as text), names, and how often each operator stands in some code, functions inside it too."""
+    constants: set[str] = set()
+    names: set[str] = set()
+    operators: Counter[tuple[int, int]] = Counter()
+    for part in (code, *_codes(code)):
+        first = part.co_consts[:1] if sys.version_info < (3, 13) or part.co_flags & _HAS_DOCSTRING else ()
+        documented = bool(first) and isinstance(first[0], str)
+        constants |= {repr(c) for c in part.co_consts[documented:] if not isinstance(c, CodeType)}
+        names |= {n for n in (*part.co_names, *part.co_varnames, *part.co_cellvars, *part.co_freevars) if n[:2] != "__"}
+        raw = part.co_code
+        operators.update((op, argument) for op, argument in zip(raw[::2], raw[1::2], strict=True) if op in _OPERATORS)
+    return constants, names, operators
+
+
+_FUTURES = annotations.compiler_flag
+_HAS_DOCSTRING = 0x4000000  # of code, from Python 3.13 on
+_OPERATORS = frozenset(number for name, number in opmap.items()
+                       if name in ("BINARY_OP", "COMPARE_OP", "IS_OP", "CONTAINS_OP") or name.startswith("UNARY_"))
 
 
 # --- text alone

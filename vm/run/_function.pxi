@@ -80,6 +80,7 @@ cdef class JitFunction:
     cdef object shape_check           # callable(args tuple) that raises ValueError, or None
     cdef uint64_t volatile_args       # arguments that come as ever new read-only arrays: not taken as constants
     cdef int64_t n_prebuilt, n_planned, n_interpreted, n_python, launched, peak_arena, memory_bytes
+    cdef int64_t n_compiled           # of n_planned: by kernels that were compiled in the background
 
     def __cinit__(self):
         self.vector = <vectorcallfunc><void *>call_vector
@@ -311,8 +312,10 @@ cdef class JitFunction:
         return argument < 64 and bool(self.volatile_args >> argument & 1)
 
     def _counts(self):
-        """(prebuilt, jit, interpreter, python, kernels launched, peak arena bytes), those of variants left out."""
-        return (self.n_prebuilt, self.n_planned, self.n_interpreted, self.n_python, self.launched, self.peak_arena)
+        """(prebuilt, jit, interpreter, python, kernels launched, of jit: kernels compiled in the background, peak arena
+        bytes), those of variants left out."""
+        return (self.n_prebuilt, self.n_planned, self.n_interpreted, self.n_python, self.launched, self.n_compiled,
+                self.peak_arena)
 
     def _absorb(self, JitFunction other):
         """Take over the counts of a variant that goes."""
@@ -321,6 +324,7 @@ cdef class JitFunction:
         self.n_interpreted += other.n_interpreted
         self.n_python += other.n_python
         self.launched += other.launched
+        self.n_compiled += other.n_compiled
         self.peak_arena = max(self.peak_arena, other.peak_arena)
 
     def _count(self, int engine):
@@ -387,7 +391,7 @@ cdef class JitFunction:
         cdef int engine, status = 0, why = 0, i, mode, missed
         cdef Entry entry
         if not self.is_ready:
-            self._state.prepare()
+            self._state.get_ready()
         engine = self.engine()
         if not fits and self.n_functions and engine != PYTHON and (self.needs_variant or self.is_rebound(args)):
             return self.call_rebound(args)
@@ -421,11 +425,13 @@ cdef class JitFunction:
                     result = entry.serve(self, args, mode, missed, &status)
                     if status == SERVED:
                         self.n_planned += 1
+                        self.n_compiled += entry.chooser is not None
                         if i:
                             self.to_front(self.planned, entry)
                         return result
                     if status == TRAPPED:
                         self.n_planned += 1
+                        self.n_compiled += entry.chooser is not None
                         return self._state.trapped(result, self.tuple_of(args), entry.writes)
                     if status == MISS_INTERPRET:
                         return self._state.interpret(self.tuple_of(args), engine, why)
@@ -435,16 +441,14 @@ cdef class JitFunction:
         return self._state.miss(self.tuple_of(args), engine, why)
 
     def _try(self, Entry entry, tuple args, int missed, bint exact):
-        """(status, result) of one entry for a full tuple of arguments; status 0: it served the call. Counted if it ran."""
+        """(status, result) of a planned entry for a full tuple of arguments; status 0: it served the call. Counted if it ran."""
         cdef int status = 0
         cdef PyObject *slots[256]
         self.spread(args, slots)
         result = entry.serve(self, slots, EXACT if exact else 0, missed, &status)
         if status == SERVED or status == TRAPPED:
-            if entry.is_prebuilt:
-                self.n_prebuilt += 1
-            else:
-                self.n_planned += 1
+            self.n_planned += 1
+            self.n_compiled += entry.chooser is not None
         return status, result
 
     def _probe(self, Entry entry, tuple args, bint exact):

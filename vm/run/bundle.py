@@ -273,7 +273,7 @@ class Bundle:
                 continue
             what = f"{source['module']}:{source['qualname']}"
             raise self.unfit(name, "source", f"{what}, digest {source['digest'][:16]}",
-                             f"another text in {os.path.basename(file)}",
+                             f"another text in {file}",
                              "record, plan and build again (prebake build reports stale sources)", "STALE_SOURCE")
 
     def program_bytes(self, name: str) -> bytes:
@@ -376,6 +376,7 @@ _by_function: dict[str, Bundle] = {}  # of `load_bundle`: these come first
 _refused: dict[str, Bundle] = {}      # of `load_bundle`: which functions they hold is not known, why they are out is
 _searched: dict[str, tuple[str, ...]] = {}  # folder -> bundle paths found there
 _changed: list[Any] = []
+_checks: list[Any] = []
 
 
 def on_change(listener: Any) -> None:
@@ -383,24 +384,35 @@ def on_change(listener: Any) -> None:
     _changed.append(listener)
 
 
-def open_bundle(path: str) -> Bundle:
+def before_use(check: Any) -> None:
+    """Call `check(bundle)` before a bundle that was loaded by hand is used; it raises BundleError where `strict` minds."""
+    _checks.append(check)
+
+
+def open_bundle(path: str, strict: bool = False) -> Bundle:
     """The bundle of a folder, looked at once per process; a refused one warns once (option `strict`: raises)."""
+    bundle = _look_at(path)
+    if bundle.error is not None:
+        report(bundle.error, strict)
+    return bundle
+
+
+def _look_at(path: str) -> Bundle:
     key = os.path.realpath(path)
     bundle = _loaded.get(key)
     if bundle is None:
         bundle = _loaded[key] = Bundle(path)
         if bundle.error is None:
             log(f"bundle {bundle.name}: {len(bundle.records)} functions, level {bundle.level}")
-    if bundle.error is not None:
-        report(bundle.error)
     return bundle
 
 
 def load_bundle(path: str | os.PathLike[str]) -> Bundle:
     """The bundle of a folder; its functions are served from it from now on, before any found beside their package.
 
-    A bundle that does not fit warns and has `.error` (option `strict`: BundleError is raised). Raises BundleError where
-    there is no folder: a path that was written down and is wrong is no bundle that got old.
+    A bundle that does not fit warns and has `.error`. Under option `strict` BundleError is raised, also where sources of its
+    functions have changed, or decorated functions that are here have other options or names: nothing is loaded then. Raises
+    BundleError where there is no folder: a path that was written down and is wrong is no bundle that got old.
     """
     folder = os.fspath(path)
     if not os.path.isdir(folder):
@@ -411,14 +423,22 @@ def load_bundle(path: str | os.PathLike[str]) -> Bundle:
         _loaded.pop(key, None)  # mended, or built again
         for name in [name for name, bundle in list(_by_function.items()) if bundle is known]:
             _by_function.pop(name, None)
-    bundle = open_bundle(folder)
-    for name in bundle.records:
-        _by_function[name] = bundle
+    bundle, strict = _look_at(folder), False
+    if bundle.error is None:
+        try:
+            for check in _checks:
+                check(bundle)
+        except BundleError as error:
+            bundle.error, strict = error.with_traceback(None), True
     _refused.pop(key, None)
-    if not bundle.accepted:
+    if bundle.accepted:
+        _by_function.update(dict.fromkeys(bundle.records, bundle))
+    else:
         _refused[key] = bundle
     for listener in _changed:
         listener()
+    if bundle.error is not None:
+        report(bundle.error, strict, "nothing was loaded: option strict is on")
     return bundle
 
 
@@ -432,12 +452,20 @@ def no_bundle_at(path: str) -> BundleError:
 _reported: set[str] = set()
 
 
-def report(error: BundleError) -> None:
-    """Warn once about a bundle that does not fit. Raises it under option `strict`."""
+def is_strict() -> bool:
+    """Whether option `strict` is on for the process; a function may state it for itself."""
     from ..options import effective
 
-    if effective({})["strict"] or flags.is_on("PREBAKE_STRICT"):
-        raise error
+    return bool(effective({})["strict"]) or flags.is_on("PREBAKE_STRICT")
+
+
+def report(error: BundleError, strict: bool = False, effect: str = "") -> None:
+    """Warn once about a bundle that does not fit. Raises it under option `strict`, with the effect that it has then.
+
+    strict: it is on for the function that asks, whatever the process has.
+    """
+    if strict or is_strict():
+        raise error.with_effect(effect or f"it is raised: option strict is on; without it {error.effect}")
     text = str(error)
     if text not in _reported:
         _reported.add(text)
@@ -445,18 +473,18 @@ def report(error: BundleError) -> None:
         warn(text)
 
 
-def find_bundle(name: str, own_file: str | None) -> tuple[Bundle | None, str]:
+def find_bundle(name: str, own_file: str | None, strict: bool = False) -> tuple[Bundle | None, str]:
     """(bundle that holds a function and fits it, '') or (None, reason).
 
     own_file: file of the decorated function; bundles are looked for in `__prebake__` beside it and in the packages
-    around it.
+    around it. strict: what does not fit is raised.
     """
     if not flags.is_on("PREBAKE_BUNDLES"):
         return None, "BUNDLES_OFF"
     reason = "NO_BUNDLE"
     candidates = [_by_function[name]] if name in _by_function else list(_refused.values())
     if own_file:
-        candidates += [open_bundle(path) for path in bundles_beside(own_file)]
+        candidates += [open_bundle(path, strict) for path in bundles_beside(own_file)]
     for bundle in candidates:
         if not bundle.accepted:
             reason = bundle.reason
@@ -465,12 +493,12 @@ def find_bundle(name: str, own_file: str | None) -> tuple[Bundle | None, str]:
                 bundle.check_fresh(name, own_file)
             except BundleError as error:
                 bundle.refused[name] = error.reason
-                report(error)
+                report(error, strict)
                 reason = error.reason
                 continue
             except (KeyError, TypeError, AttributeError) as error:
                 report(bundle._refuse(f"functions.{name}.sources", "sources of this format",
-                                      f"{type(error).__name__}: {error}", _REBUILD))
+                                      f"{type(error).__name__}: {error}", _REBUILD), strict)
                 reason = "STALE_STAMP"
                 continue
             return bundle, ""

@@ -30,7 +30,8 @@ def jit(fn: Any = None, *, shapes: Mapping[str, str] | None = None, options: Map
     options: see `vm/options.py`. fallback: 'python' runs the original function where it is not supported, instead of
     UnsupportedError. threads: for work inside a kernel; kernels of this version run on one thread and say so. tier_up: where
     a C compiler is present (and prebake[build]), plans made in process that are called often are compiled in the background
-    and swapped in. Decorating never fails: what is wrong is raised at the first call.
+    and swapped in. Decorating never fails: a wrong parameter is warned about here and raised by each call (option `strict`
+    of the process: ConfigError here); what the function holds is looked at by the first call.
     """
     def decorate(target: Any) -> Any:
         if isinstance(target, JitFunction):
@@ -43,9 +44,17 @@ def jit(fn: Any = None, *, shapes: Mapping[str, str] | None = None, options: Map
             if not isinstance(plain, FunctionType):
                 raise TypeError(f"jit takes a Python function, found {type(target).__name__}")
         state = function.FunctionState(plain, shapes, options, fallback, threads, tier_up)
+        if state.stated.error is not None:
+            _report_misuse(state.stated.error)
         return update_wrapper(state.function, plain)
 
     return decorate if fn is None else decorate(fn)
+
+
+def _report_misuse(error: ConfigError) -> None:
+    if options.effective({})["strict"] or flags.is_on("PREBAKE_STRICT"):
+        raise error
+    warn(f"prebake: {error}\n  effect    every call raises this")
 
 
 @contextmanager
@@ -146,6 +155,18 @@ def _apply_configuration() -> None:
     _look_again()
 
 
+def _check_strictly(found: bundle.Bundle) -> None:
+    """Nothing where option `strict` is off, or sources and the functions that are here are what a bundle was made from."""
+    strict = bundle.is_strict()
+    living = [state for state in _all_states() if state.function.name in found.records]
+    for state in living:
+        if strict or options.effective(state.stated.own)["strict"]:
+            state.check_bundle(found)
+    if strict:
+        for name in sorted(set(found.records) - {state.function.name for state in living}):
+            found.check_fresh(name, None)
+
+
 def _look_again() -> None:
     """Every function looks at options and bundles again at its next call."""
     for state in function.living():
@@ -177,6 +198,7 @@ def _start() -> None:
     for fault in flags.faults():
         warn(fault)
     options.on_configure(_apply_configuration)
+    bundle.before_use(_check_strictly)
     bundle.on_change(_look_again)
     os.register_at_fork(before=forks.before_fork, after_in_parent=forks.after_in_parent, after_in_child=_after_fork)
     if flags.read("PREBAKE_PROFILE"):

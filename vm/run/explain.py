@@ -31,7 +31,8 @@ _FIXES = {
 class Explanation:
     """Who serves a call. `str()` is for reading.
 
-    engine: 'prebuilt', 'jit', 'interpreter' or 'python'. reason: why it is not prebuilt ('' when it is). nearest: the
+    engine: 'prebuilt', 'jit', 'interpreter' or 'python'; 'tier_up': a kernel that was compiled in the background (counted as
+    `jit`); 'none' where the call raises. reason: why it is not prebuilt ('' when it is). nearest: the
     bucket that misses by least. rules: fusions that fired, with their notes. call_outs: kernels that the plan asks the
     library for. yaml: the bucket line that would cover the shape; str() says where to put it. instead: what to write in
     a function that cannot be compiled ('' where nobody knows): until then nothing makes its calls prebuilt.
@@ -118,8 +119,10 @@ def explain_call(state: Any, args: tuple) -> Explanation:
                            "engine 'interpreter' was asked for", shape)
     for entry in planned:
         if function._probe(entry, args, False)[0] == 0:
-            return Explanation(function.name, "jit", reason, nearest, _rules(entry.note), yaml, "", detail, shape,
-                               entry.call_outs)
+            compiled = entry.kernel_names[0] if entry.is_prebuilt else ""
+            why = "; ".join(filter(None, (detail, state.tier_note)))
+            return Explanation(function.name, "tier_up" if compiled else "jit", reason, nearest, _rules(entry.note), yaml,
+                               compiled, why, shape, entry.call_outs)
     with state.lock:
         try:
             made, note = state._specialise(args)

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from .. import flags, options
-from ..bindings import ABSENT, Watch, cell_at, first_change, underlying, watch_own_names, watch_rows
+from ..bindings import ABSENT, Row, Watch, cell_at, first_change, underlying, watch_own_names, watch_rows
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
 from .arguments import describe_args, fingerprint, shape_of_args
 from .collector import paused_collector
 from .deadline import Overdue, time_limit
+from .decoration import Stated
 from .log import is_logging, log, log_once, stage_times, wants_dump, warn, warn_once
 from .names import module_of, qualified_name
 from .tensors import Arrays, may_hold_tensors
@@ -57,8 +58,9 @@ class FunctionState:
 
     def __init__(self, fn: Any, shapes: Mapping[str, str] | None, given: Mapping[str, object] | None, fallback: str,
                  threads: int | None, tier_up: bool, main: FunctionState | None = None) -> None:
-        self.fn, self.shapes, self.given = fn, shapes, given
-        self.fallback, self.threads, self.tier_up = fallback, threads, tier_up
+        self.fn, self.fallback, self.tier_up = fn, fallback, tier_up
+        self.stated: Stated = Stated(fn, shapes, given, fallback, threads, tier_up) if main is None else main.stated
+        self.shapes = shapes if self.stated.error is None else None
         self.function = _dispatch.JitFunction(fn, qualified_name(fn), self)
         self.own: dict[str, Any] = {}
         self.settings: dict[str, Any] = {}
@@ -81,9 +83,12 @@ class FunctionState:
         self.constant_args: dict[int, int] = {}
         self.misses: dict[tuple[object, str], int] = {}
         self.settled: dict[tuple[object, str], int] = {}  # of calls that plans served before the bundle changed
-        self.other_misses = 0
+        self.other_misses = self.turned_away = 0
         self.asked_to_interpret = 0  # calls under engine 'interpreter'
+        self.absorbed: tuple[int, ...] = (0, 0, 0, 0, 0)  # of variants that went: calls by engine; asked to interpret
+        self.absorbed_calls = 0  # `traffic` of variants that went
         self.retired: list[Any] = []  # entries that were dropped, for their counts
+        self.tier_note = ""  # how far the compiler in the background is
         if main is None:
             states.add(self)
 
@@ -94,21 +99,14 @@ class FunctionState:
         with self.lock:
             if startup_error is not None:
                 raise startup_error
-            if self.fallback not in ("error", "python"):
-                raise ConfigError(f"found {self.fallback!r}, expected 'error' or 'python'", key="fallback")
-            self.own = options.check_options(self.given)
-            if self.threads is not None:
-                self.own["threads"] = options.OPTIONS["threads"].check(self.threads)
+            if self.stated.error is not None:
+                raise self.stated.error.with_traceback(None)
+            self.own = dict(self.stated.own)
             before = {name: self.settings[name] for name in _CODE_OPTIONS if name in self.settings}
             self.settings = options.effective(self.own)
             if self.settings["threads"] > 1:
                 warn_once(f"prebake: {self.function.name}: option threads={self.settings['threads']} has no effect yet, kernels "
                           "of this version run on one thread")
-            shape_check = None
-            if self.shapes:
-                from .shape_spec import compile_check
-
-                shape_check = compile_check(self.fn, self.shapes)
             if self.main is None:
                 self._find_bundle()
                 for variant in self.variants:
@@ -120,12 +118,13 @@ class FunctionState:
                 self.function._drop_planned()
                 self.refused.clear()
                 self.refused_kinds.clear()
-            self.function._configure(self.settings["engine"], self.settings["memory_bytes"], shape_check)
+            self.function._configure(self.settings["engine"], self.settings["memory_bytes"], self.stated.shape_check)
 
     def _find_bundle(self) -> None:
         """Take the bundle that fits, and the options of its `buckets.yaml`; none of both otherwise."""
         self._settle_misses()
-        self.bundle, self.bundle_reason = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename)
+        strict = self.settings["strict"]
+        self.bundle, self.bundle_reason = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename, strict)
         entries: list[Any] = []
         if self.bundle is not None:
             record = self.bundle.records[self.function.name]
@@ -135,7 +134,7 @@ class FunctionState:
                 self.bundle.refused[self.function.name] = error.reason
                 self.bundle, self.bundle_reason = None, error.reason
                 self.settings = options.effective(self.own)
-                bundle.report(error)
+                bundle.report(error, strict)
             else:
                 self.bundle_reason = "" if entries else "NO_BUCKET"
         self.function._set_prebuilt(entries)
@@ -149,6 +148,32 @@ class FunctionState:
 
     def _bundle_entries(self, found: bundle.Bundle, record: Mapping[str, Any]) -> list[Any]:
         name = self.function.name
+        self.settings = self._settings_with(found, record)
+        entries = found.entries(name, self.settings["max_shapes"])
+        try:
+            captures = [(str(scope), str(module), str(key)) for scope, module, key in record["captures"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise found._refuse(f"functions.{name}.captures", "captures of this format", str(error),
+                                bundle._REBUILD) from None
+        rows = self._check_bindings(found, record)
+        if self._program is None:  # which knows better
+            self._watch(watch_rows(self.fn, rows))
+        self._bind_captures(captures)
+        return entries
+
+    def check_bundle(self, found: bundle.Bundle) -> None:
+        """Nothing where a bundle that is not in use yet fits the function as it is here. Raises BundleError."""
+        with self.lock:
+            if self.stated.error is None:
+                self.own = dict(self.stated.own)
+                found.check_fresh(self.function.name, self.fn.__code__.co_filename)
+                record = found.records[self.function.name]
+                self._settings_with(found, record)
+                self._check_bindings(found, record)
+
+    def _settings_with(self, found: bundle.Bundle, record: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings with those of `buckets.yaml`, where kernels were made for such ones. Raises BundleError."""
+        name = self.function.name
         built, here = record.get("options"), options.key_options(self.own)
         if built != here:
             raise found.unfit(name, f"functions.{name}.options", built, here, _AS_DECORATED)
@@ -159,22 +184,14 @@ class FunctionState:
         except ConfigError as error:
             raise found._refuse(f"functions.{name}.settings", error.key, error.message, bundle._REBUILD) from None
         made_in = str({**here, **settings}.get("precision", "float32"))
-        self.settings = options.effective({**self.own, **settings})
-        if made_in != self.settings["precision"]:
-            raise found.unfit(name, f"functions.{name}.precision", made_in, self.settings["precision"],
+        merged = options.effective({**self.own, **settings})
+        if made_in != merged["precision"]:
+            raise found.unfit(name, f"functions.{name}.precision", made_in, merged["precision"],
                               "set `precision` in the decorator or in buckets.yaml and build again")
-        entries = found.entries(name, self.settings["max_shapes"])
-        try:
-            captures = [(str(scope), str(module), str(key)) for scope, module, key in record["captures"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise found._refuse(f"functions.{name}.captures", "captures of this format", str(error),
-                                bundle._REBUILD) from None
-        self._check_bindings(found, record)
-        self._bind_captures(captures)
-        return entries
+        return merged
 
-    def _check_bindings(self, found: bundle.Bundle, record: Mapping[str, Any]) -> None:
-        """Nothing where the names that kernels were compiled with stand for what they did. Raises BundleError."""
+    def _check_bindings(self, found: bundle.Bundle, record: Mapping[str, Any]) -> list[Row]:
+        """The names that kernels were compiled with, where they stand for what they did. Raises BundleError."""
         name = self.function.name
         try:
             rows = [(str(scope), str(module), str(path), str(meaning))
@@ -183,14 +200,14 @@ class FunctionState:
             raise found._refuse(f"functions.{name}.bindings", "bindings of this format", str(error),
                                 bundle._REBUILD) from None
         change = first_change(self.fn, rows)
-        if change is None and self._was_rebound and self.program().digest != record["program_digest"]:
+        if change is None and (self._was_rebound or self._program is not None) \
+                and self.program().digest != record["program_digest"]:
             change = (name, "the source that was recorded", "another one in this process")
         if change is not None:
             where, then, now = change
             raise found.unfit(name, f"binding of {where}", then, now,
                               "record, plan and build again with the names as they are here", "GUARD")
-        if self._program is None:  # which knows better
-            self._watch(watch_rows(self.fn, rows))
+        return rows
 
     def _watch(self, watch: Watch) -> None:
         """Have each call look whether what was compiled in is still the same."""
@@ -222,7 +239,7 @@ class FunctionState:
                     self.variants.insert(0, self.variants.pop(at))
                     break
             else:
-                variant = FunctionState(self.fn, self.shapes, self.given, self.fallback, self.threads, self.tier_up, self)
+                variant = FunctionState(self.fn, *self.stated.given, self)
                 variant.prepare()
                 with suppress(UnsupportedError, VerifyError):
                     variant.program(args[0])
@@ -262,6 +279,9 @@ class FunctionState:
             self.settled[key] = self.settled.get(key, 0) + count
         self.other_misses += other
         self.asked_to_interpret += variant.asked_to_interpret
+        self.absorbed_calls += variant.traffic()[0]
+        counts = (*variant.function._counts()[:4], variant.asked_to_interpret)
+        self.absorbed = tuple(a + b for a, b in zip(self.absorbed, counts, strict=True))
         self.function._absorb(variant.function)
 
     def program(self, receiver: object = ABSENT) -> Any:
@@ -345,6 +365,19 @@ class FunctionState:
         self.function._set_captures(homes, [name for _, _, name in captures])
         self._has_captures = True
 
+    def get_ready(self) -> None:
+        """`prepare` for a call, which counts as turned away where it raises."""
+        try:
+            self.prepare()
+        except PrebakeError as error:
+            self.turn_away(error)
+            raise
+
+    def turn_away(self, error: PrebakeError) -> PrebakeError:
+        """The error, counted: a call that ends before any engine serves it."""
+        (self.main or self).turned_away += 1
+        return error
+
     # --- calls that no plan took
 
     def miss(self, args: tuple, engine: int, why: int) -> object:
@@ -355,6 +388,7 @@ class FunctionState:
                 arrays = Arrays(args, self.fn.__code__)
             except UnsupportedError as error:
                 if self.fallback != "python":
+                    self.turn_away(error)
                     raise
                 return self._run_python(args, error)
             if arrays.is_other:
@@ -366,14 +400,16 @@ class FunctionState:
         if engine == _dispatch.ENGINE_CODES["prebuilt"]:
             from .explain import miss_text
 
-            raise PrebakeError(f"{self.function.name}: no prebuilt kernel takes this call ({reason}), and the engine "
-                               f"is 'prebuilt'\n  arguments {describe_args(args)}{miss_text(self, args)}")
+            raise self.turn_away(PrebakeError(
+                f"{self.function.name}: no prebuilt kernel takes this call ({reason}), and the engine "
+                f"is 'prebuilt'\n  arguments {describe_args(args)}{miss_text(self, args)}"))
         if engine == _dispatch.ENGINE_CODES["interpreter"]:
             return self.interpret(args, engine, why)
         try:
             self.program()
-        except UnsupportedError:
-            if self.fallback != "python":
+        except PrebakeError as error:
+            if self.fallback != "python" or not isinstance(error, UnsupportedError):
+                self.turn_away(error)
                 raise
             return self.run_original(args)
         exact, kind = fingerprint(args)
@@ -524,8 +560,9 @@ class FunctionState:
 
         try:
             program = self.program()
-        except UnsupportedError:
-            if self.fallback != "python":
+        except PrebakeError as error:
+            if self.fallback != "python" or not isinstance(error, UnsupportedError):
+                self.turn_away(error)
                 raise
             return self.run_original(args)
         self.function._count(_dispatch.ENGINE_CODES["interpreter"])
@@ -557,12 +594,13 @@ class FunctionState:
     def unbindable(self, args: tuple, kwargs: dict) -> object:
         """A call of a function with *args or **kwargs: Python only."""
         if not self.settings:
-            self.prepare()
+            self.get_ready()
         if self.function._engine() != _dispatch.ENGINE_CODES["python"]:
             try:
                 self.program()
-            except UnsupportedError:
-                if self.fallback != "python":
+            except PrebakeError as error:
+                if self.fallback != "python" or not isinstance(error, UnsupportedError):
+                    self.turn_away(error)
                     raise
             self._count_python(self._unsupported)
         else:
@@ -576,6 +614,18 @@ class FunctionState:
         return after_trap(self, trap, args, writes)
 
     # --- accounts
+
+    def traffic(self) -> tuple[int, int]:
+        """(calls, those without a plan of this program), as the recorder counts them: variants have programs of their own.
+
+        Calls that were sent to 'python' or 'interpreter' by name are no traffic.
+        """
+        counts = (*self.function._counts()[:4], self.asked_to_interpret)
+        prebuilt, jit, interpreter, python, asked = (now - of_others for now, of_others in
+                                                     zip(counts, self.absorbed, strict=True))
+        unplanned = interpreter - asked + (python if self._unsupported is not None else 0)
+        others = self.absorbed_calls + sum(variant.traffic()[0] for variant in list(self.variants))
+        return prebuilt + jit + unplanned + others, unplanned + others
 
     def reason_of(self, why: int) -> str:
         """The name of a miss: how the bundle's plans missed, or why there is no bundle."""
@@ -614,7 +664,7 @@ class FunctionState:
             found = None
         if found is self.function:
             return (_by_name, (module, qualname))
-        return (_wrap_again, (self.fn, self.shapes, self.given, self.fallback, self.threads, self.tier_up))
+        return (_wrap_again, (self.fn, *self.stated.given))
 
     def __del__(self) -> None:
         if sys.is_finalizing():

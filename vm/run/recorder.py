@@ -8,7 +8,8 @@ calls); this module turns the difference between two moments into a profile. A p
         "module": "module", "digest": program digest, "msbc": base64 of the `.msbc` bytes,
         "options": {...decorated options that change code...}, "shapes": {parameter: "b d"},
         "calls": n,                        every call of the function, whatever served it
-        "unplanned": n,                    of these, calls without a plan (interpreter, original function)
+        "unplanned": n,                    of these, calls without a plan of this program (interpreter, original function,
+                                           variants for objects of other classes)
         "signatures": [{
             "rows": [...Signature.to_json()...],
             "symbols": ["x.shape[0]", ...],             order of the extents below
@@ -58,7 +59,7 @@ class Session:
         function.sessions.append(self)
 
     def _note_start(self, state: Any) -> None:
-        self.calls[id(state)] = _call_counts(state)
+        self.calls[id(state)] = state.traffic()
         for entry in _entries(state):
             rows, (other, _) = entry.counts()
             self.entries[entry] = ({extents: (count, ns, timed) for extents, count, _, _, ns, timed in rows}, other)
@@ -100,7 +101,7 @@ class Session:
     def _function(self, state: Any) -> dict[str, Any] | None:
         """A function's part of the profile; None when it was not called or has no bytecode."""
         before = self.calls.get(id(state), (0, 0))
-        calls, unplanned = (now - then for now, then in zip(_call_counts(state), before, strict=True))
+        calls, unplanned = (now - then for now, then in zip(state.traffic(), before, strict=True))
         if calls <= 0:
             return None
         try:
@@ -145,13 +146,6 @@ class Session:
 def _entries(state: Any) -> list[Any]:
     prebuilt, planned = state.function._entries()
     return [*prebuilt, *planned, *state.retired]
-
-
-def _call_counts(state: Any) -> tuple[int, int]:
-    """(calls, those without a plan). Calls that were sent to 'python' or 'interpreter' by name are no traffic."""
-    prebuilt, jit, interpreter, python, _, _ = state.function._counts()
-    unplanned = interpreter - state.asked_to_interpret + (python if state._unsupported is not None else 0)
-    return prebuilt + jit + unplanned, unplanned
 
 
 def rows_json(rows: tuple[tuple, ...]) -> list[dict[str, Any]]:

@@ -35,11 +35,16 @@ class Axis:
         else:
             try:
                 tree = ast.parse(text, mode="eval")
-            except SyntaxError:
+            except (SyntaxError, ValueError, RecursionError, MemoryError):
                 tree = None
-            if tree is None or not all(isinstance(node, _ALLOWED) for node in ast.walk(tree)):
-                raise ConfigError(f"'{text}' is no name, number or arithmetic over names", key=where)
+            if tree is None or not all(map(_is_allowed, ast.walk(tree))):
+                raise ConfigError(f"'{text}' is no name, number or arithmetic over names", key=where,
+                                  hint="axes separated by blanks, such as 'b 2*d' or 'b ... _'")
             self.code = compile(tree, "<shapes>", "eval")
+
+
+def _is_allowed(node: ast.AST) -> bool:
+    return isinstance(node, _ALLOWED) and (not isinstance(node, ast.Constant) or type(node.value) is int)
 
 
 class ParameterSpec:
@@ -49,17 +54,18 @@ class ParameterSpec:
 
     def __init__(self, index: int, name: str, text: str) -> None:
         self.index, self.name = index, name
+        if not isinstance(text, str):
+            raise ConfigError(f"found {text!r}, expected a text of its axes", key=f"shapes.{name}",
+                              hint=f"shapes={{'{name}': 'b d'}}")
         words = split_axes(text)
         if words.count("...") > 1:
-            raise ConfigError("'...' may stand once", key=f"shapes.{name}")
+            raise ConfigError(f"'...' may stand once, found '{text}'", key=f"shapes.{name}", hint="'b ... d'")
         self.gap = words.index("...") if "..." in words else -1
         self.axes = [Axis(word, f"shapes.{name}") for word in words if word != "..."]
 
 
 def split_axes(text: str) -> list[str]:
     """Words of a specification; blanks inside parentheses or around operators do not separate."""
-    if not isinstance(text, str):
-        raise ConfigError(f"found {type(text).__name__}, expected a text such as 'b d'", key="shapes")
     tight = re.sub(r"\s*(//|\*\*|[-+*%])\s*", r"\1", text.replace(",", " "))
     words, depth, word = [], 0, ""
     for char in tight:
@@ -76,13 +82,17 @@ def parse_shapes(fn: Any, shapes: Mapping[str, str]) -> list[ParameterSpec]:
     """Specifications by parameter. Raises ConfigError for unknown parameters and texts that are none."""
     code = fn.__code__
     names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+    if not isinstance(shapes, Mapping):
+        text = shapes if isinstance(shapes, str) else "b d"
+        raise ConfigError(f"found {shapes!r}, expected a mapping of parameters to their axes", key="shapes",
+                          hint=f"shapes={{'{next((n for n in names if n != 'self'), 'x')}': '{text}'}}")
     specs = []
     for name, text in shapes.items():
         if name not in names:
             from ..options import suggest
 
             raise ConfigError(f"'{fn.__qualname__}' has no parameter '{name}'", key="shapes",
-                              hint=suggest(str(name), list(names)))
+                              hint=suggest(str(name), list(names)) or "parameters are " + ", ".join(names))
         specs.append(ParameterSpec(names.index(name), name, text))
     return specs
 
@@ -97,7 +107,8 @@ def compile_check(fn: Any, shapes: Mapping[str, str]) -> Callable[[tuple], None]
     for spec, _, axis in derived:
         missing = sorted(set(axis.code.co_names) - bound_names)  # type: ignore[union-attr]
         if missing:
-            raise ConfigError(f"'{axis.text}' uses '{missing[0]}', which no axis is called", key=f"shapes.{spec.name}")
+            raise ConfigError(f"'{axis.text}' uses '{missing[0]}', which no axis is called", key=f"shapes.{spec.name}",
+                              hint=f"call an axis '{missing[0]}', of this parameter or of another one")
     qualname = fn.__qualname__
 
     def extent(spec: ParameterSpec, k: int, shape: tuple[int, ...]) -> tuple[int, int]:

@@ -9,16 +9,67 @@ from . import _dispatch, function
 
 Shape: TypeAlias = "tuple[tuple[str, int], ...]"  # (symbol, extent), ...
 MAX_MISSES = 256  # rows of `misses` in one answer, the most frequent first
+ENGINES = ("prebuilt", "jit", "interpreter", "python")
+_SHOWN, _PRINTED = 3, 10  # of these, in `repr` and in `str`
 
 
-def function_stats(state: Any) -> dict[str, Any]:
-    """Counters of a function: calls by engine (they add up), kernels launched, peak arena bytes, missed shapes."""
+class Stats(dict[str, Any]):
+    """The counters of one function: a dictionary that is short to look at, and a table to print."""
+
+    def __repr__(self) -> str:
+        """As a dictionary's, with the first misses alone."""
+        shown = [repr(row) for row in self["misses"][:_SHOWN]]
+        rest = self["misses"][_SHOWN:]
+        if rest:
+            shown.append(f"and {len(rest)} more shapes, {sum(row['count'] for row in rest):,} calls")
+        items = [f"{key!r}: {value!r}" for key, value in self.items() if key != "misses"]
+        return "{" + ", ".join([*items, f"'misses': [{', '.join(shown)}]"]) + "}"
+
+    def __str__(self) -> str:
+        """Shares of the engines, and the shapes that were missed most, a line each."""
+        calls = self["calls"]
+        lines = [f"calls {calls:,}" + (f", and {self['refused']:,} that ended in an error before" if self["refused"] else "")]
+        for engine in ENGINES:
+            if self[engine]:
+                compiled = f", {self['tier_up']:,} of them by kernels compiled in the background" * bool(
+                    engine == "jit" and self["tier_up"])
+                lines.append(f"  {engine:<12}{self[engine]:>12,}{100 * self[engine] / calls:>7.1f}%{compiled}")
+        if self["misses"]:
+            lines.append("missed")
+        for row in self["misses"][:_PRINTED]:
+            nearest = f", nearest {_text(row['nearest'])}" if row["nearest"] is not None else ""
+            lines.append(f"  {row['reason']:<12}{row['count']:>12,}  {_text(row['shape']) if row['shape'] else 'other shapes'}"
+                         f"{nearest}")
+        rest = self["misses"][_PRINTED:]
+        if rest:
+            lines.append(f"  {'...':<12}{sum(row['count'] for row in rest):>12,}  {len(rest)} more shapes")
+        return "\n".join(lines)
+
+
+class AllStats(dict[str, Stats]):
+    """`Stats` by qualified name; printed, one table after the other."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name}: {row}" for name, row in self.items())
+
+
+def _text(shape: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f"{symbol}: {extent}" for symbol, extent in shape.items()) + "}"
+
+
+def function_stats(state: Any) -> Stats:
+    """Counters of a function: calls by engine (they add up), kernels launched, peak arena bytes, missed shapes.
+
+    tier_up: how many of `jit` were served by kernels compiled in the background. refused: calls that ended in an error of
+    prebake's before any engine served them; they are no part of `calls`.
+    """
     counted = [s.function._counts() for s in (state, *state.variants)]
-    prebuilt, jit, interpreter, python, launched = (sum(column) for column in list(zip(*counted, strict=True))[:5])
-    peak = max(row[5] for row in counted)
-    return {"calls": prebuilt + jit + interpreter + python, "prebuilt": prebuilt, "jit": jit,
-            "interpreter": interpreter, "python": python, "kernels_launched": launched, "peak_arena_bytes": peak,
-            "misses": misses(state)}
+    prebuilt, jit, interpreter, python, launched, compiled = (
+        sum(column) for column in list(zip(*counted, strict=True))[:6])
+    return Stats({"calls": prebuilt + jit + interpreter + python, "prebuilt": prebuilt, "jit": jit,
+                  "interpreter": interpreter, "python": python, "tier_up": compiled, "refused": state.turned_away,
+                  "kernels_launched": launched, "peak_arena_bytes": max(row[6] for row in counted),
+                  "misses": misses(state)})
 
 
 def misses(state: Any) -> list[dict[str, Any]]:
@@ -131,9 +182,9 @@ def short_shape(shape: Iterable[tuple[str, Any]], names: Mapping[str, str]) -> d
     return found
 
 
-def stats() -> dict[str, dict[str, Any]]:
+def stats() -> AllStats:
     """`fn.stats()` of every decorated function that lives, by qualified name; those of one name are added up."""
-    found: dict[str, dict[str, Any]] = {}
+    found = AllStats()
     for state in sorted(function.living(), key=lambda s: s.function.name):
         row = function_stats(state)
         known = found.setdefault(state.function.name, row)
@@ -150,7 +201,12 @@ def metrics() -> str:
              "# TYPE prebake_calls_total counter"]
     for name, row in rows.items():
         lines += [f'prebake_calls_total{{function="{_label(name)}",engine="{engine}"}} {row[engine]}'
-                  for engine in ("prebuilt", "jit", "interpreter", "python")]
+                  for engine in ENGINES]
+    for metric, key, help_text in (
+            ("prebake_tier_up_calls_total", "tier_up", "Calls of engine jit that kernels compiled in the background served."),
+            ("prebake_refused_calls_total", "refused", "Calls that ended in an error before any engine served them.")):
+        lines += [f"# HELP {metric} {help_text}", f"# TYPE {metric} counter"]
+        lines += [f'{metric}{{function="{_label(name)}"}} {row[key]}' for name, row in rows.items()]
     lines += ["# HELP prebake_kernels_launched_total Kernels and tape steps run.",
               "# TYPE prebake_kernels_launched_total counter"]
     lines += [f'prebake_kernels_launched_total{{function="{_label(name)}"}} {row["kernels_launched"]}'

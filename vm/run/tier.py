@@ -2,7 +2,9 @@
 
 Asked for with `jit(tier_up=True)`. A plan that served a shape 256 times (`_dispatch.set_hot_calls`) is handed to one thread,
 which prints it as a kernel for any extents under the plan's facts, compiles it (through the cache folder) and puts it in the
-place of the tape. Calls never wait for it. Where that fails, a line in the log says so once, and the tape goes on.
+place of the tape, once its results were compared with the interpreter's at the shapes that were met most, as a build does.
+Calls never wait for it. Where that fails, a line in the log says so once, and the tape goes on; a kernel that differs is
+warned about. `fn.stats()["tier_up"]` counts the calls of such kernels, `fn.explain` says how far it is.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ from importlib import import_module
 from time import perf_counter
 from typing import Any
 
+from ..errors import InternalError
 from ..plan.code import Code
 from ..plan.code_json import dispatch_spec
 from . import _dispatch
 from .collector import paused_collector
-from .log import log, log_once
+from .log import log, log_once, warn
 
 PROVIDER = "pgo.tier"  # in prebake[build]; asked when the first plan is hot: what runs knows nothing of how kernels are built
+
+_VERIFIED_SHAPES = 2  # those that were called most, at which a kernel is compared with the interpreter
 
 _Job = tuple["weakref.ref[Any]", Any, Code]
 _jobs: deque[_Job] = deque()
@@ -33,6 +38,7 @@ _thread: threading.Thread | None = None
 def watch(state: Any, entry: Any, code: Code) -> None:
     """Have an entry compiled once it is hot."""
     entry.hot = partial(_submit, weakref.ref(state), code)
+    state.tier_note = "no shape was called often enough to be compiled"
 
 
 def is_idle() -> bool:
@@ -44,6 +50,9 @@ def is_idle() -> bool:
 def _submit(state: weakref.ref[Any], code: Code, entry: Any) -> None:
     """Queue a hot entry; called in the middle of a call, so that nothing may be raised here."""
     global _thread
+    owner = state()
+    if owner is not None:
+        owner.tier_note = "a kernel is being compiled in the background"
     with _wake:
         _jobs.append((state, entry, code))
         if _thread is None or not _thread.is_alive():
@@ -78,7 +87,8 @@ def _compile(reference: weakref.ref[Any], entry: Any, code: Code) -> None:
     name, start = state.function.name, perf_counter()
     try:
         provider = import_module(f"{__package__.rpartition('.vm.')[0]}.{PROVIDER}")
-        table, kernel = provider.compile_code(code)
+        table, kernel = provider.compile_code(code, provider.job(
+            name, state.program().to_bytes(), entry.note.signature, code, _shapes(entry), state.settings["precision"]))
         with paused_collector():
             made = _dispatch.Entry(entry.row_tuples, dispatch_spec(code), state.settings["max_shapes"])
             if not made.use_kernels(table, [(kernel, {})]):
@@ -87,9 +97,23 @@ def _compile(reference: weakref.ref[Any], entry: Any, code: Code) -> None:
         with state.lock:
             if state.function._swap_planned(entry, made):
                 state.retired.append(entry)
+                state.tier_note = "a kernel that was compiled in the background"
                 log(f"{name}: a kernel compiled in the background took over after {(perf_counter() - start) * 1e3:.0f} ms")
     except Exception as error:
-        log_once(f"{name}: tier-up failed, the tape stays ({type(error).__name__}: {(str(error).splitlines() or [''])[0]})")
+        why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+        state.tier_note = f"tier-up failed, the tape stays ({why})"
+        log_once(f"{name}: {state.tier_note}")
+        if isinstance(error, InternalError):
+            warn(f"prebake: {name}: tier-up failed, the tape stays. Please report this.\n{error}")
+
+
+def _shapes(entry: Any) -> list[dict[str, int]]:
+    """Extents and strides of the shapes that a plan was called with most, and of the one that it was made for."""
+    sample = {name: n for name, n in entry.sample.items() if not name.endswith(".data")}
+    counted, _ = entry.counts()
+    often = [extents for extents, *_ in sorted(counted, key=lambda row: -row[1])[:_VERIFIED_SHAPES]]
+    found = [{**sample, **dict(zip(entry.symbols, extents, strict=True))} for extents in often]
+    return found if sample in found else [*found, sample]
 
 
 def reset_after_fork() -> None:
