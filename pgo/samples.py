@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..vm.bindings import Callee
 from ..vm.lang.bytecode import Program
 from ..vm.plan.signature import NUMPY_DTYPES, Row, Signature
 
@@ -65,13 +66,24 @@ class Samples:
             return row.value
         if row.kind == "sequence":
             items = [children.get(i) for i in range(row.length)]
-            return items if row.type_name == "builtins:list" else tuple(items)
+            if row.type_name in ("builtins:list", "builtins:tuple"):
+                return items if row.type_name == "builtins:list" else tuple(items)
+            named = {str(c.key): self.values[i] for i, c in enumerate(self.rows) if c.parent == index and c.how == "attr"}
+            return self._class(row, tuple, named)(items)  # a named tuple
         if row.kind == "mapping":
             return {key: children.get(key) for key in row.keys}
+        if row.kind == "callee":
+            return Callee(row.type_name)
         attributes = {c.key: self.values[i] for i, c in enumerate(self.rows) if c.parent == index and c.how == "attr"}
         owner = attributes.pop("__class__", None)  # what class methods read
-        kind = Recorded if owner is None else type("Recorded", (Recorded,), {**vars(owner)})
+        kind = self._class(row, Recorded, {} if owner is None else vars(owner))
         return kind(**{str(k): v for k, v in attributes.items()}, items=children)
+
+    @staticmethod
+    def _class(row: Row, base: type, members: Mapping[str, Any]) -> Any:
+        """A class that goes by the name of the recorded one."""
+        module, _, name = row.type_name.partition(":")
+        return type("Recorded", (base,), {**members, "__module__": module, "__qualname__": name})
 
     def _array(self, row: Row) -> np.ndarray:
         shape = row.shape if row.shape is not None else tuple(

@@ -435,6 +435,8 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8A25, "py.format", "value, spec='', conversion=''"),
     (0x8A26, "py.text", "*parts"),
     (0x8A27, "py.assert", "condition, message=None"),
+    (0x8A28, "py.calls", "obj, type_name=None, name=None, key=None"),
+    (0x8A29, "py.call_other", "obj, name=None, args=(), names=()"),
     # math
     (0x8A40, "math.sqrt", "x, /"),
     (0x8A41, "math.cbrt", "x, /"),

@@ -120,7 +120,7 @@ def resolve(kernel_id: int) -> Callable[..., Any]:
     if prefix == "debug":
         return _provided.get(kernel.name, _no_operation)
     if prefix in ("py", "op", "ops"):
-        return _python_kernels()[kernel.name]
+        return _provided.get(kernel.name) or _python_kernels()[kernel.name]
     if prefix == "arr":
         return _adapt(_method(rest), kernel)
     if prefix == "math":
@@ -309,7 +309,7 @@ _provided: dict[str, Callable[..., Any]] = {}
 
 
 def provide(name: str, function: Callable[..., Any]) -> None:
-    """Give the body of a kernel that needs more than NumPy: `debug.dump_tensor`, `debug.breakpoint`."""
+    """Give the body of a kernel that needs more than NumPy: `debug.dump_tensor`, `debug.breakpoint`, `py.calls`."""
     _provided[name] = function
     resolve.cache_clear()
 

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import os
 import sys
+import weakref
 from collections.abc import Iterable, Mapping
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from functools import partial
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,79 @@ def _module_name(value: Any) -> str:
         stem = os.path.splitext(os.path.basename(path))[0]
         return stem if stem.isidentifier() else "__main__"
     return str(name)
+
+
+class Callee:
+    """Stands for a function that is told by its key: where signatures are replayed without the user's code."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+_serials: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # of functions that no name leads to
+
+
+def callee_key(value: Any) -> str:
+    """What a function kept in an object or a container is told by: equal in every process that means the same function.
+
+    'method ' stands before what is bound to the object that it is read from. A function that no name leads to goes by its
+    place in the source as well; one that also depends on variables or defaults that its maker gave it, by the object itself.
+    Raises TypeError for what is no function.
+    """
+    if isinstance(value, Callee):
+        return value.key
+    if isinstance(value, MethodType):
+        return f"method {callee_key(value.__func__)}"
+    if isinstance(value, partial):
+        return partial_key(callee_key(value.func), len(value.args), value.keywords)
+    plain = underlying(value)
+    if not isinstance(plain, (FunctionType, BuiltinFunctionType, np.ufunc, type(np.sum))):
+        raise TypeError(f"{type(value).__name__} is no function")
+    text = meaning_of(plain)
+    if not isinstance(plain, FunctionType) or leads_to(plain):
+        return text
+    code = plain.__code__
+    columns = [(start, end) for _, _, start, end in code.co_positions() if start]
+    text += f"@{code.co_firstlineno}:{min(columns)[0]}-{max(end or 0 for _, end in columns)}" if columns else \
+        f"@{code.co_firstlineno}"
+    if plain.__closure__ or plain.__defaults__ or plain.__kwdefaults__:
+        text += f"#{_serials.setdefault(plain, len(_serials))}"
+    return text
+
+
+def called_key(value: Any) -> str:
+    """`callee_key` of functions, the class of other objects: what decides which code `value(...)` runs."""
+    try:
+        return callee_key(value)
+    except TypeError:
+        return f"object {class_key(type(value))}"
+
+
+def partial_key(key: str, count: int, names: Iterable[object]) -> str:
+    """The key of a `functools.partial`: its function's, and how many arguments of which names it holds."""
+    return f"partial {key} {count} {' '.join(map(str, names))}"
+
+
+def leads_to(fn: FunctionType) -> bool:
+    """Whether a function is what its module has under its qualified name."""
+    found: Any = fn.__globals__
+    for part in fn.__qualname__.split("."):
+        found = found.get(part) if isinstance(found, dict) else getattr(found, part, None)
+    return underlying(found) is fn
+
+
+def class_key(cls: type) -> str:
+    """'module:qualname' of a class, a script's stem in place of `__main__`."""
+    return stable_class(f"{cls.__module__}:{cls.__qualname__}")
+
+
+def stable_class(name: str) -> str:
+    """`class_key` of a class that is told by its own module's name."""
+    if not name.startswith("__main__:"):
+        return name
+    path = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+    stem = os.path.splitext(os.path.basename(path))[0]
+    return f"{stem}:{name[9:]}" if stem.isidentifier() else name
 
 
 def find(fn: FunctionType, scope: str, module: str, path: str,

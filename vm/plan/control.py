@@ -81,7 +81,7 @@ class Control(Loops):
             if all(self.facts.ask_equal(e, 1) for e in value.shape):
                 return self.truth(self.load(value))
             raise PlanRefused("the truth of an array with several elements", kind="array-truth")
-        if isinstance(value, Lazy) and value.kind == "object":
+        if isinstance(value, Lazy) and value.kind in ("object", "callee"):
             return True
         return len(self.children(value)) > 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class LiveReader:
             else:
                 value = self.objects[parent][key]  # type: ignore[index]
             checks = describe(value)
+            if isinstance(value, MethodType) and (how != "attr" or value.__self__ is not self.objects[parent]):
+                raise TypeError("a method of another object is called")
         except (TypeError, AttributeError, LookupError) as error:
             raise PlanRefused(f"{type(error).__name__}: {error}", kind="argument") from None
         if type(value) is bool:

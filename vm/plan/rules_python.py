@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from ..bindings import partial_key, stable_class
 from .cells import join_types
 from .extents import Expr, compare, const, emax, emin, select
 from .planner_errors import PlanRefused
@@ -335,6 +336,39 @@ def isinstance_(t: Typer, obj: Value, types: Value) -> Value:
     if isinstance(obj, Static) and obj.value is None:
         return python_bool(False)
     raise PlanRefused("isinstance of this value", kind="operand")
+
+
+@rule("py.calls")
+def calls(t: Typer, obj: Value, type_name: Value = NONE, name: Value = NONE, key: Value = NONE) -> Value:
+    """Whether an object's attribute, or the object itself, is what the program was compiled with: a row decides."""
+    if given(type_name) and _class_of(t, obj) != type_name.value:  # type: ignore[union-attr]
+        return python_bool(False)
+    if given(name):
+        if not isinstance(obj, Lazy):
+            return python_bool(False)
+        obj = t.leaf("attr", obj.row, name.value)  # type: ignore[union-attr]
+    return python_bool(_key_of(t, obj) == key.value)  # type: ignore[union-attr]
+
+
+def _class_of(t: Typer, value: Value) -> str:
+    return stable_class(t.reader.rows[value.row].type_name) if isinstance(value, Lazy) else ""
+
+
+def _key_of(t: Typer, value: Value) -> str:
+    """`bindings.called_key` of a value, of its rows."""
+    if not isinstance(value, Lazy):
+        return ""
+    if value.kind == "callee":
+        return t.reader.rows[value.row].type_name
+    if _class_of(t, value) == "functools:partial":
+        function, args, names = (t.leaf("attr", value.row, name) for name in ("func", "args", "keywords"))
+        return partial_key(_key_of(t, function), t.reader.length(args.row), t.reader.keys(names.row))  # type: ignore[union-attr]
+    return f"object {_class_of(t, value)}"
+
+
+@rule("py.call_other")
+def call_other(t: Typer, obj: Value, name: Value = NONE, args: Value = NONE, names: Value = NONE) -> Value:
+    raise PlanRefused("an object is called that the program was not made for", kind="callee")
 
 
 @rule("py.assert")

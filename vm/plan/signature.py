@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...templates.records import record
+from ..bindings import Callee, callee_key, underlying
 from ..dtypes import dtype_from_name
 
 
@@ -68,6 +69,7 @@ class Row:
       'static'   equals `value` with the same type: None, str, bool, int, small tuples of them
       'sequence' a tuple or list (`type_name`) of `length`; 'mapping' a dict with exactly `keys`
       'object'   an instance whose type is `type_name` ("module:qualname")
+      'callee'   a function that is called, told by `type_name` (`bindings.callee_key`); ndim 1: a method of its parent
     """
 
     how: str
@@ -144,6 +146,12 @@ def type_name(value: object) -> str:
     return f"{cls.__module__}:{cls.__qualname__}"
 
 
+def is_function(value: object) -> bool:
+    """Whether a value is a function that rows can tell."""
+    plain = underlying(value)
+    return isinstance(plain, (FunctionType, BuiltinFunctionType, np.ufunc, type(np.sum), Callee))
+
+
 _NO_INPUTS = (set, frozenset, bytes, bytearray, memoryview, FunctionType, BuiltinFunctionType, MethodType,
               np.ufunc)
 
@@ -177,6 +185,8 @@ def describe(value: object) -> dict[str, object]:
         return {"kind": "mapping", "type_name": type_name(value), "keys": tuple(value)}
     if isinstance(value, np.ndarray):
         raise TypeError(f"{type(value).__name__} is an ndarray subclass")
+    if is_function(value):
+        return {"kind": "callee", "type_name": callee_key(value), "ndim": int(isinstance(value, MethodType))}
     if isinstance(value, _NO_INPUTS):  # a model with a `__call__` is an object like any other
         raise TypeError(f"{type(value).__name__} cannot be an input of a plan")
     return {"kind": "object", "type_name": type_name(value)}
@@ -218,6 +228,8 @@ def matches(row: Row, value: object) -> bool:
         return type(value) is type(row.value) and value == row.value
     if row.kind == "sequence":
         return type_name(value) == row.type_name and len(value) == row.length  # type: ignore[arg-type]
+    if row.kind == "callee":
+        return is_function(value) and callee_key(value) == row.type_name and isinstance(value, MethodType) == row.ndim
     if row.kind == "mapping":
         return type_name(value) == row.type_name and tuple(value) == row.keys  # type: ignore[arg-type]
     return type_name(value) == row.type_name

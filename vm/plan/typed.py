@@ -230,9 +230,14 @@ class Typer(Control):
             return [self.item(value, const(i)) for i in range(self.facts.value_of(value.length))]
         raise PlanRefused("a value that is not a sequence is iterated", kind="iterate")
 
+    def has_fields(self, value: Value) -> bool:
+        """Whether a value is an argument that may be a named tuple: its items have names."""
+        return isinstance(value, Lazy) and value.kind == "sequence" and \
+            self.reader.rows[value.row].type_name not in ("builtins:tuple", "builtins:list")
+
     def is_sequence(self, value: Value) -> bool:
         """Whether `children` knows the items."""
-        return isinstance(value, (Seq, Map, Range, Zipped)) or (isinstance(value, Lazy) and value.kind != "object")
+        return isinstance(value, (Seq, Map, Range, Zipped)) or (isinstance(value, Lazy) and value.kind in ("sequence", "mapping"))
 
     def constant(self, value: object) -> Value:
         """A constant of the program as a value."""
@@ -323,7 +328,7 @@ class Typer(Control):
 
     def type_LOAD_ATTR(self, dst: int, a: int, name: int) -> None:
         value, key = self.get(a), self.program.constants[name]
-        if isinstance(value, Lazy) and value.kind == "object":
+        if isinstance(value, Lazy) and (value.kind == "object" or self.has_fields(value)):
             self.regs[dst] = self.leaf("attr", value.row, key)
             if self.written and self.reader.computed:
                 raise PlanRefused("a property may be read after an argument was written", kind="property")

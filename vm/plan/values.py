@@ -136,7 +136,7 @@ class Lazy:
     """A container or object of a signature row; children are read when they are used."""
 
     row: int
-    kind: str  # 'sequence' | 'mapping' | 'object'
+    kind: str  # 'sequence' | 'mapping' | 'object' | 'callee'
 
 
 @record

@@ -159,6 +159,9 @@ cdef extern from "Python.h":
     void PyEval_RestoreThread(PyThreadState *) nogil
     void *PyCapsule_GetPointer(object, const char *) except NULL
     object PyMethod_New(object, object)
+    bint PyMethod_Check(PyObject *)
+    PyObject *PyMethod_GET_FUNCTION(PyObject *)
+    PyObject *PyMethod_GET_SELF(PyObject *)
     int PyContextVar_Get(PyObject *, PyObject *, PyObject **) except -1
     void incref "Py_INCREF"(PyObject *)
     void decref "Py_DECREF"(PyObject *)

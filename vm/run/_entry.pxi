@@ -414,6 +414,9 @@ cdef class Entry:
             s.filled = i + 1
             if not self.fits(row, value, mode):
                 miss = self.check(row, value, mode, False)
+                if not miss and row.kind == KIND_CALLEE and row.ndim and (
+                        row.how != HOW_ATTR or PyMethod_GET_SELF(value) != values[row.parent]):
+                    miss = MISS_GUARD  # a method of another object
                 if miss:
                     self.failed_row = i
                     return miss
@@ -487,6 +490,17 @@ cdef class Entry:
                 if not same_static(key, PyTuple_GET_ITEM(row.expected, axis)):
                     return MISS_GUARD
                 axis += 1
+            return SERVED
+        if row.kind == KIND_CALLEE:
+            if PyMethod_Check(value) != (row.ndim != 0):
+                return MISS_GUARD
+            key = PyMethod_GET_FUNCTION(value) if row.ndim else value
+            if key != row.expected:
+                if not _same_callee(<object>value, self.type_name(row)):
+                    return MISS_GUARD
+                found = <object>key
+                self.keepalive.append(found)
+                row.expected = key
             return SERVED
         # sequences and objects: by type; the type that was right last time is right again
         if <PyObject *>Py_TYPE(<object>value) != row.expected:

@@ -4,7 +4,8 @@ cdef enum:
     HOW_ARG, HOW_CAPTURE, HOW_ATTR, HOW_INDEX, HOW_KEY
 
 cdef enum:
-    KIND_ARRAY, KIND_INT, KIND_FLOAT, KIND_BOOL, KIND_NUMPY, KIND_STATIC, KIND_SEQUENCE, KIND_MAPPING, KIND_OBJECT
+    KIND_ARRAY, KIND_INT, KIND_FLOAT, KIND_BOOL, KIND_NUMPY, KIND_STATIC, KIND_SEQUENCE, KIND_MAPPING, KIND_OBJECT, \
+        KIND_CALLEE
 
 cdef enum:
     ROW_C = 1
@@ -28,7 +29,7 @@ cdef struct RowC:
     void *descr            # of an array: NumPy's own descriptor of its dtype
     Py_ssize_t index       # argument, capture or item number; length of a sequence or mapping
     int64_t *shape         # of a constant
-    PyObject *expected     # static value, keys of a mapping, or the type that was last found right
+    PyObject *expected     # static value, keys of a mapping, or the type or function that was last found right
     Py_ssize_t length
     PyObject *key          # attribute name or dictionary key
     int address            # register of a constant's address, or -1
@@ -75,7 +76,7 @@ ROW_FIELDS = ("how", "parent", "key", "kind", "path", "dtype", "ndim", "layout",
 cdef tuple ROW_DEFAULTS = (None, -1, None, None, "", "", 0, "", False, False, None, "", None, "", 0, ())
 cdef dict HOW_CODES = {"arg": HOW_ARG, "capture": HOW_CAPTURE, "attr": HOW_ATTR, "item": HOW_INDEX}
 cdef dict KIND_CODES = {"array": KIND_ARRAY, "static": KIND_STATIC, "sequence": KIND_SEQUENCE, "mapping": KIND_MAPPING,
-                        "object": KIND_OBJECT}
+                        "object": KIND_OBJECT, "callee": KIND_CALLEE}
 cdef dict PYTHON_KINDS = {"int": KIND_INT, "float": KIND_FLOAT, "bool": KIND_BOOL}
 
 
@@ -100,6 +101,14 @@ def _same_type_name(cls, name):
         from .names import main_module_name
         return f"{main_module_name()}:{cls.__qualname__}" == name
     return False
+
+
+def _same_callee(value, key):
+    from ..bindings import callee_key
+    try:
+        return callee_key(value) == key
+    except TypeError:
+        return False
 
 
 cdef bint same_static(PyObject *a, PyObject *b) noexcept:

@@ -56,7 +56,7 @@ for _rule, _names in (
         np.lib.stride_tricks.sliding_window_view np.ndim np.shape np.size np.ix_ np.ndenumerate
         np.may_share_memory np.finfo np.iinfo arr.set_shape arr.transpose arr.swapaxes arr.squeeze arr.diagonal
         arr.item arr.view py.len py.enumerate py.reversed py.isinstance py.hasattr py.getattr py.list_append
-        py.list_pop py.dict_items py.dict_keys py.dict_values py.is_integer op.not"""),
+        py.list_pop py.dict_items py.dict_keys py.dict_values py.is_integer py.calls op.not"""),
     # products
     (e.matmul, "np.matmul op.matmul"), (e.dot, "np.dot arr.dot"), (e.inner, "np.inner"), (e.outer, "np.outer np.kron"),
     (e.tensordot, "np.tensordot"), (e.einsum, "np.einsum"), (e.convolve, "np.convolve np.correlate"),
@@ -116,7 +116,7 @@ for _rule, _names in (
         math.atanh math.floor math.ceil math.trunc math.fabs math.fmod math.copysign math.isnan math.isinf math.isfinite
         math.isclose math.erf math.erfc math.gamma math.lgamma math.degrees math.radians math.isqrt math.modf
         math.frexp math.ldexp math.remainder math.nextafter math.ulp"""),
-    (k.refused_cost, "debug.dump_tensor debug.breakpoint"),
+    (k.refused_cost, "debug.dump_tensor debug.breakpoint py.call_other"),
 ):
     RULES.update(dict.fromkeys(_names.split(), _rule))
 for _name in "add sub mul truediv floordiv mod pow lshift rshift and or xor".split():  # noqa: SIM905 - as above

@@ -74,6 +74,7 @@ class FunctionState:
         self._code = fn.__code__
         self._spaces: dict[str, dict[str, Any]] = {}  # the modules that names are looked up in
         self._was_rebound = False
+        self._had_live = False  # whether a call's arguments were there when it was compiled
         self.main = main  # of a variant: whose it is
         self.variants: list[FunctionState] = []  # the last used one first
         self._warned: set[str] = set()  # why calls ran in Python
@@ -156,6 +157,10 @@ class FunctionState:
             raise found._refuse(f"functions.{name}.captures", "captures of this format", str(error),
                                 bundle._REBUILD) from None
         rows = self._check_bindings(found, record)
+        if self._program is not None and self._program.digest != record["program_digest"]:  # it was made for other objects
+            self.retired += [e for e in self.function._entries()[1] if e.counts()[0]]
+            self.function._drop_planned()
+            self._program = None
         if self._program is None:  # which knows better
             self._watch(watch_rows(self.fn, rows))
         self._bind_captures(captures)
@@ -201,13 +206,20 @@ class FunctionState:
                                 bundle._REBUILD) from None
         change = first_change(self.fn, rows)
         if change is None and (self._was_rebound or self._program is not None) \
-                and self.program().digest != record["program_digest"]:
+                and self.program().digest != record["program_digest"] and not self._is_of_other_objects(found):
             change = (name, "the source that was recorded", "another one in this process")
         if change is not None:
             where, then, now = change
             raise found.unfit(name, f"binding of {where}", then, now,
                               "record, plan and build again with the names as they are here", "GUARD")
         return rows
+
+    def _is_of_other_objects(self, found: bundle.Bundle) -> bool:
+        """Whether the program here and the recorded one differ by the layers that they were made for alone."""
+        if not self.program().__dict__.get("calls_objects"):
+            return False
+        here = {(f.module, f.qualname): f.digest for f in self.program().functions}
+        return all(here.get((f.module, f.qualname), f.digest) == f.digest for f in self._program_in(found).functions)
 
     def _watch(self, watch: Watch) -> None:
         """Have each call look whether what was compiled in is still the same."""
@@ -230,7 +242,7 @@ class FunctionState:
             if self.function._renamed():
                 self._compile_again()
             with suppress(UnsupportedError, VerifyError):
-                self.program()
+                self.program(live=args)
             if not args or (not self.function._differs(args)
                             and (self._unsupported is None or not self._is_method_of(args))):
                 return self
@@ -239,15 +251,46 @@ class FunctionState:
                     self.variants.insert(0, self.variants.pop(at))
                     break
             else:
-                variant = FunctionState(self.fn, *self.stated.given, self)
-                variant.prepare()
-                with suppress(UnsupportedError, VerifyError):
-                    variant.program(args[0])
-                self.variants.insert(0, variant)
-                if len(self.variants) > MAX_VARIANTS:
-                    self._drop(self.variants.pop())
+                variant = self._add_variant(args, args[0])
             self.function._set_variants([v.function for v in self.variants], self._unsupported is not None)
             return variant
+
+    def _add_variant(self, args: tuple, receiver: object) -> FunctionState:
+        """A variant whose program is made for these arguments."""
+        variant = FunctionState(self.fn, *self.stated.given, self)
+        variant.prepare()
+        with suppress(UnsupportedError, VerifyError):
+            variant.program(receiver, args)
+        self.variants.insert(0, variant)
+        if len(self.variants) > MAX_VARIANTS:
+            self._drop(self.variants.pop())
+        return variant
+
+    def _outgrown(self, args: tuple) -> FunctionState | None:
+        """The variant for arguments that hold other functions or classes of layers than the program was made for; None for
+        a variant itself. Raises UnsupportedError."""
+        with self.lock:
+            owner = self.main or self
+            for variant in owner.variants:
+                if variant is not self and not variant.function._differs(args) and variant._plans(args):
+                    return variant
+            if self.main is not None:
+                return None
+            variant = self._add_variant(args, ABSENT)
+            if variant._unsupported is not None:
+                self.variants.remove(variant)
+                raise variant._unsupported
+            self.function._set_variants([v.function for v in self.variants], self._unsupported is not None)
+            return variant
+
+    def _plans(self, args: tuple) -> bool:
+        """Whether the program has or gets a plan for these arguments."""
+        try:
+            self.program()
+        except (UnsupportedError, VerifyError):
+            return False
+        return any(self.function._probe(entry, args, False)[0] == 0 for entry in self.function._entries()[1]) \
+            or self._specialise(args)[0] is not None
 
     def _is_method_of(self, args: tuple) -> bool:
         """Whether a call's first argument is an object of a class that holds the function."""
@@ -262,6 +305,7 @@ class FunctionState:
             self._drop(variant)
         del self.retired[:-256]
         self._program = self._unsupported = self._invalid = None
+        self._had_live = False
         self._was_rebound = True
         self.variants = []
         self.refused.clear()
@@ -284,18 +328,23 @@ class FunctionState:
         self.absorbed = tuple(a + b for a, b in zip(self.absorbed, counts, strict=True))
         self.function._absorb(variant.function)
 
-    def program(self, receiver: object = ABSENT) -> Any:
+    def program(self, receiver: object = ABSENT, live: tuple = ()) -> Any:
         """The function's Program, compiled at the first time. Raises UnsupportedError, or VerifyError (no way out).
 
-        receiver: of a variant, the first argument of the call that it is made for.
+        receiver: of a variant, the first argument of the call that it is made for. live: the arguments of that call; what
+        was refused without any is tried again with them.
         """
         if self._program is not None:
             return self._program
         with self.lock:
+            if live and not self._had_live and self._unsupported is not None \
+                    and self._unsupported.kind in ("dynamic-call", "unknown-method"):
+                self._unsupported = None
+            self._had_live = self._had_live or bool(live)
             error = self._unsupported or self._invalid
             if error is None and self._program is None:
                 try:
-                    self._program = self._compile(receiver)
+                    self._program = self._compile(receiver, live)
                 except (UnsupportedError, VerifyError) as refusal:
                     error = refusal
             if error is not None:  # about the user's source, which it names: frames of the compiler tell nobody anything
@@ -303,14 +352,14 @@ class FunctionState:
             return self._program
 
     @paused_collector()
-    def _compile(self, receiver: object) -> Any:
+    def _compile(self, receiver: object, live: tuple) -> Any:
         start = perf_counter()
         program: Any
         watch = Watch()
         try:
             from ..lang.frontend import compile_function
 
-            program = compile_function(self.fn, receiver=receiver, watch=watch)
+            program = compile_function(self.fn, receiver=receiver, watch=watch, live=live)
         except UnsupportedError as error:
             program = self._shipped_program() if error.kind == "no-source" and self.main is None else None
             if program is None:
@@ -319,6 +368,12 @@ class FunctionState:
                 self._watch(watch)
                 raise
             watch = watch_rows(self.fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
+        if self.main is None and self.bundle is not None and program.__dict__.get("calls_objects"):
+            shipped = self._shipped_program()  # of the objects that were recorded: its kernels and plans share captures
+            if shipped is not None and shipped.digest != program.digest:
+                program = shipped
+                program.__dict__["calls_objects"] = True
+                watch = watch_rows(self.fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
         try:
             program.verify()
         except VerifyError as error:  # an endless loop, say: kernels could not be interrupted
@@ -337,8 +392,9 @@ class FunctionState:
     def _shipped_program(self) -> Any:
         """The program that the bundle holds, for functions whose source is not shipped."""
         found, _ = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename)
-        if found is None:
-            return None
+        return None if found is None else self._program_in(found)
+
+    def _program_in(self, found: bundle.Bundle) -> Any:
         from ..lang.bytecode import Program
 
         return Program.from_bytes(found.program_bytes(self.function.name))
@@ -412,6 +468,11 @@ class FunctionState:
                 self.turn_away(error)
                 raise
             return self.run_original(args)
+        for variant in self.variants if self.main is None else ():  # of other layers
+            if not variant.function._differs(args):
+                for entry in variant.function._entries()[1]:
+                    if variant.function._probe(entry, args, False)[0] == 0:
+                        return variant.function._serve(args)
         exact, kind = fingerprint(args)
         if not self._is_refused(exact, kind):
             generation = self.generation
@@ -425,6 +486,15 @@ class FunctionState:
                         if status == TRAPPED:
                             return self.trapped(result, args, entry.writes)
                 made, note = self._specialise(args, reason if engine == 0 else "")
+                if made is None and note.startswith("callee: "):
+                    try:
+                        other = self._outgrown(args)
+                    except UnsupportedError as error:
+                        if self.fallback != "python":
+                            raise error.with_traceback(None) from None
+                        return self._run_python(args, error)
+                    if other is not None:
+                        return other.function._serve(args)
                 if made is None:
                     self._refuse(exact, kind, note)
             if made is not None:

@@ -18,6 +18,7 @@ from ..errors import PrebakeError
 from ..lang.bytecode import UNBOUND, Capture, Program
 from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS, TABLE
 from . import debug  # noqa: F401  (gives the bodies of the `debug.*` kernels)
+from .callees import CALL_OTHER, call_other
 from .source_errors import loaded_module, point_at_source, unbound_local
 
 Hook = Callable[[Program, int, list], None]
@@ -254,6 +255,12 @@ def exec_call_kernel(frame: Frame, args: tuple[int, ...], pc: int) -> None:
     regs[args[0]] = registry.resolve(args[1])(*[regs[r] for r in args[3:]])
 
 
+def _exec_other(frame: Frame, args: tuple[int, ...], pc: int) -> None:
+    """`py.call_other` of a program that was compiled in this process."""
+    regs = frame.regs
+    regs[args[0]] = call_other(*[regs[r] for r in args[3:]])
+
+
 def exec_sync_device(frame: Frame, args: tuple[int, ...], pc: int) -> None:
     return None
 
@@ -324,6 +331,10 @@ def _prepare(program: Program) -> list[tuple[Handler, tuple[int, ...], tuple[int
     prepared = program.__dict__.get("_prepared")
     if prepared is None:
         prepared = [(HANDLERS[ins.op], ins.args, registers_read(ins.op, ins.args)) for ins in program.code]
+        if program.__dict__.get("calls_objects"):  # compiled here: it may call what it was not made for
+            for at, ins in enumerate(program.code):
+                if HANDLERS[ins.op] is exec_call_kernel and ins.args[1] == CALL_OTHER and ins.args[2] > 2:
+                    prepared[at] = (_exec_other, *prepared[at][1:])
         program.__dict__["_prepared"] = prepared
     return prepared
 

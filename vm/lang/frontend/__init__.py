@@ -1,13 +1,15 @@
 """The frontend: a Python function's syntax tree -> Program.
 
-Layers, each one class on the one before: `emitter` (instructions and constants), `names`, `expressions`, `calls`
-(kernels), `inline` (Python functions), `statements`; `refusals` lists what is not compiled; `scope` knows frames.
+Layers, each one class on the one before: `emitter` (instructions and constants), `held` (live objects), `names`,
+`expressions`, `calls` (kernels), `objects` (what objects hold), `inline` (Python functions), `statements`; `refusals` lists
+what is not compiled; `scope` knows frames.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Sequence
 from types import FunctionType
 
 from ...bindings import ABSENT, Watch
@@ -28,11 +30,12 @@ _CO_GENERATOR, _CO_COROUTINE = 0x20, 0x80 | 0x100 | 0x200
 
 
 def compile_function(fn: FunctionType, owner: type | None = None, receiver: object = ABSENT,
-                     watch: Watch | None = None) -> Program:
+                     watch: Watch | None = None, live: Sequence[object] = ()) -> Program:
     """The Program of a plain Python function; helpers that it calls are compiled into it.
 
     owner: the class of `self` when fn is a method; without it the class is found through the qualified name. receiver: a
-    call's first argument, whose own methods are meant. What names stand for is compiled in and recorded
+    call's first argument, whose own methods are meant. live: a call's arguments: which functions the objects in them hold is
+    compiled in behind tests. What names stand for is compiled in and recorded
     (`Program.bindings`, and as objects in `watch`, also when the function is refused).
     Raises UnsupportedError with file, line, column, kind and hint.
     """
@@ -45,6 +48,7 @@ def compile_function(fn: FunctionType, owner: type | None = None, receiver: obje
     copies, properties = False, True
     while True:
         compiler = _Compiler(fn, source, owner, receiver, watch)
+        compiler.know(live)
         compiler.copy_loads, compiler.inlines_properties = copies, properties
         try:
             return compiler.run()
@@ -78,6 +82,12 @@ class _Compiler(Statements):
         self.tuples = set()
         self.deleted = set()
 
+    def know(self, live: Sequence[object]) -> None:
+        """Tell the arguments of the call that the program is made for."""
+        args = self.main.source.node.args
+        names = [tree.arg for tree in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+        self.main.arguments = {name: [value] for name, value in zip(names, live, strict=False)}
+
     def run(self) -> Program:
         """The finished program."""
         node, frame = self.main.source.node, self.main
@@ -100,7 +110,9 @@ class _Compiler(Statements):
                 register = self.const(node, None, self.new_register())
                 self.emit(node, codes.RETURN, register)
         module = frame.source.module
-        return self.finish(f"{module}:{frame.source.qualname}", params)
+        made = self.finish(f"{module}:{frame.source.qualname}", params)
+        made.__dict__["calls_objects"] = self.calls_objects  # its interpreter may call what the program was not made for
+        return made
 
     def _parameters(self) -> tuple[Param, ...]:
         frame = self.main

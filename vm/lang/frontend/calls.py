@@ -55,8 +55,12 @@ class Calls(Expressions):
 
     def inline(self, node: ast.Call, target: FunctionType | Closure, leading: list[int], dst: int,
                owner: type | None = None, statics: list[Any] | None = None,
-               class_register: Callable[[], int] | None = None) -> int:
+               class_register: Callable[[], int] | None = None, selves: list[Any] | None = None) -> int:
         """Compile the body of a Python function in place of a call."""
+        raise NotImplementedError
+
+    def object_call(self, node: ast.Call, dst: int) -> int:
+        """The register of a call of what an object holds; -1 where nothing is known of it."""
         raise NotImplementedError
 
     def call(self, node: ast.Call, dst: int) -> int:
@@ -75,12 +79,18 @@ class Calls(Expressions):
                     self.bind_member(base, func.attr)
                 return self.inline(node, member.__func__, [], dst, member.__self__, [member.__self__],  # type: ignore[arg-type]
                                    lambda: self._class_capture(func.value))
+            found = self.object_call(node, dst)
+            if found >= 0:
+                return found
             if callable(member):
                 self._unknown(node, member)
         if isinstance(func, ast.Name) and self.find_local(func.id)[0] is None and self.lookup(func.id) is MISSING:
             self.refuse("unknown-function", func, f"the function '{func.id}' is not defined",
                         "define or import it before the first call")
-        self.refuse("dynamic-call", func)
+        found = self.object_call(node, dst)
+        if found < 0:
+            self.refuse("dynamic-call", func)
+        return found
 
     def call_static(self, node: ast.Call, target: Any, dst: int) -> int:
         """A call of something known: a kernel, a builtin, a dtype, a Python function."""
@@ -258,7 +268,8 @@ class Calls(Expressions):
 
     def _method(self, node: ast.Call, func: ast.Attribute, dst: int) -> int:
         base = func.value
-        if isinstance(base, ast.Name) and base.id == self.frame.self_name and self.frame.owner is not None:
+        if isinstance(base, ast.Name) and base.id == self.frame.self_name and self.frame.owner is not None \
+                and self.frame.is_receiver:
             found = self._own_method(node, self.frame.owner, func, dst)
             if found >= 0:
                 return found
@@ -266,6 +277,9 @@ class Calls(Expressions):
                 and self.static(base.func) is super:
             return self._super_method(node, func, dst)
         name = func.attr
+        found = self.object_call(node, dst)
+        if found >= 0:
+            return found
         kernel = BY_NAME.get(f"arr.{name}") or BY_NAME.get(_METHODS.get(name, ""))
         if kernel is None:
             self.refuse("unknown-method", func, f"the method '{name}' is not known to prebake")
@@ -300,7 +314,10 @@ class Calls(Expressions):
                 return self.inline(node, found.__func__, [], dst, owner, [owner], lambda: self._class_of_self(node))
         elif is_static(found):
             return self.call_static(node, found, dst)
-        self.refuse("dynamic-call", node.func, f"'{ast.unparse(node.func)}' is a {type(found).__name__} here")
+        called = self.object_call(node, dst)
+        if called < 0:
+            self.refuse("dynamic-call", node.func, f"'{ast.unparse(node.func)}' is a {type(found).__name__} here")
+        return called
 
     def own_property(self, node: ast.Attribute, dst: int) -> int:
         """A property of self as the inlined function: code that runs at each read; -1 for other attributes."""
@@ -309,8 +326,11 @@ class Calls(Expressions):
         if type(member) is not property or not isinstance(member.fget, FunctionType) or not self.inlines_properties:
             return -1
         self.has_properties = True
-        self.watch.member(type, name, member)
-        self.note_binding("self", owner.__module__, f"{owner.__qualname__}.{name}", member)  # type: ignore[union-attr]
+        if self.frame.is_receiver:
+            self.watch.member(type, name, member)
+            self.note_binding("self", owner.__module__, f"{owner.__qualname__}.{name}", member)  # type: ignore[union-attr]
+        else:
+            self.bind_member(owner, name)  # type: ignore[arg-type]
         call = ast.copy_location(ast.Call(node, [], []), node)
         return self.inline(call, member.fget, [self._self_register()], dst, owner)
 
@@ -359,8 +379,9 @@ class Calls(Expressions):
         if owner is None or len(names) < 2 or not self.frame.self_name:
             self.refuse("super", func)
         mro = owner.__mro__
-        self.watch.member(None, "__class__", owner)  # another class has another line of bases
-        self.note_binding("self", owner.__module__, f"{owner.__qualname__}.__class__", owner)
+        if self.frame.is_receiver:
+            self.watch.member(None, "__class__", owner)  # another class has another line of bases
+            self.note_binding("self", owner.__module__, f"{owner.__qualname__}.__class__", owner)
         at = next((i for i, cls in enumerate(mro) if cls.__name__ == names[-2]), len(mro))
         for cls in mro[at + 1:]:
             if func.attr in cls.__dict__:

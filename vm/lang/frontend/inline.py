@@ -16,13 +16,14 @@ import numpy as np
 
 from ..source import FunctionNode, load_source
 from . import codes
-from .calls import Calls
 from .emitter import DEAD, MAX_WORD, is_constant_value
+from .held import Given
 from .names import MISSING, fold, is_static
+from .objects import Objects
 from .scope import Closure, Frame, Loop, ReturnBlock, contains_return
 
 
-class Inlining(Calls):
+class Inlining(Objects):
     """Compiles calls of Python functions; statements come from the next layer."""
 
     stack: list[Frame]
@@ -37,10 +38,13 @@ class Inlining(Calls):
 
     def inline(self, node: ast.Call, target: FunctionType | Closure, leading: list[int], dst: int,
                owner: type | None = None, statics: list[Any] | None = None,
-               class_register: Callable[[], int] | None = None) -> int:
-        """The register of the result of a Python function, compiled in place of the call."""
+               class_register: Callable[[], int] | None = None, selves: list[Any] | None = None) -> int:
+        """The register of the result of a Python function, compiled in place of the call.
+
+        selves: the objects that the first of `leading` may be, where that is not the program's own first argument.
+        """
         caller = self.frame
-        frame = self._frame_of(node, target, owner)
+        frame = self._frame_of(node, target, owner, selves)
         frame.call = (caller, node)
         if class_register is not None:
             frame.class_register = lambda: self._in_frame(caller, class_register)
@@ -64,12 +68,13 @@ class Inlining(Calls):
         finally:
             self.frame = inner
 
-    def _frame_of(self, node: ast.Call, target: FunctionType | Closure, owner: type | None) -> Frame:
+    def _frame_of(self, node: ast.Call, target: FunctionType | Closure, owner: type | None,
+                  selves: list[Any] | None) -> Frame:
         if isinstance(target, Closure):
             parent = target.frame
             frame = Frame(parent.source, parent.index, parent.fn, target.node, parent, parent.owner,
                           target.node)
-            frame.self_name = parent.self_name
+            frame.self_name, frame.is_receiver = parent.self_name, parent.is_receiver
         else:
             self.watch.function(target)
             source = load_source(target)
@@ -79,8 +84,15 @@ class Inlining(Calls):
             if owner is not None and source.node.args.args and not isinstance(source.node, ast.Lambda):
                 name = source.node.args.args[0].arg
                 frame.self_name = "" if name in frame.names.counts else name
+        if selves is not None:
+            frame.is_receiver = False
+        elif owner is not None and not isinstance(target, Closure):
+            frame.is_receiver = self.frame.is_receiver
+        if frame.shape.names and not isinstance(target, Closure) and owner is not None:
+            frame.arguments[frame.shape.names[0]] = selves if selves is not None else \
+                self.frame.arguments.get(self.frame.self_name, [])
         for active in self.stack:
-            if active.identity is frame.identity:
+            if active.identity is frame.identity and not _are_apart(active, frame):
                 name = getattr(target, "__qualname__", "") or getattr(frame.identity, "name", "a lambda")
                 self.refuse("recursion", node, f"'{name}' calls itself")
         if isinstance(frame.tree, ast.AsyncFunctionDef):
@@ -111,6 +123,7 @@ class Inlining(Calls):
                 self.refuse("star-args", arg)
             if taken >= len(names):
                 self.refuse("call-arguments", node, f"too many arguments for {_shown(target)}({', '.join(names)})")
+            frame.arguments[names[taken]] = Given(arg, self.frame)
             given[names[taken]] = self._evaluate(arg, names[taken], frame)
             done.add(names[taken])
             taken += 1
@@ -121,6 +134,7 @@ class Inlining(Calls):
                     or (keyword.arg not in names and keyword.arg not in keyword_only):
                 self.refuse("call-arguments", keyword.value, f"the argument '{keyword.arg}' does not fit "
                             f"{_shown(target)}({', '.join([*names, *keyword_only])})")
+            frame.arguments[keyword.arg] = Given(keyword.value, self.frame)
             given[keyword.arg] = self._evaluate(keyword.value, keyword.arg, frame)
             done.add(keyword.arg)
         for name, value in given.items():
@@ -276,6 +290,16 @@ class Inlining(Calls):
         self.patch(head)
         for at in loop.breaks:
             self.patch(at)
+
+
+def _are_apart(outer: Frame, inner: Frame) -> bool:
+    """Whether two activations of one method are of other objects: a container of layers inside another one."""
+    if outer.is_receiver and inner.is_receiver:
+        return False
+    selves = [frame.arguments.get(frame.shape.names[0]) if frame.shape.names else None for frame in (outer, inner)]
+    if not all(isinstance(found, list) and found for found in selves):
+        return False
+    return not {id(o) for o in selves[0]} & {id(o) for o in selves[1]}  # type: ignore[union-attr]
 
 
 class _Static:

@@ -17,7 +17,7 @@ from ....templates.registry import BY_NAME
 from ...bindings import ABSENT, cell_of, member_of
 from ...dtypes import dtype_code
 from . import codes
-from .emitter import Emitter
+from .held import Held
 from .scope import BoundMethod, Closure, Frame
 
 _FOLDS: dict[type, Callable[[Any, Any], Any]] = {
@@ -40,7 +40,7 @@ NUMPY_INDEXERS = (np.mgrid, np.ogrid, np.r_, np.c_)
 MISSING: Any = object()
 
 
-class Names(Emitter):
+class Names(Held):
     """Finds names; expressions come from the next layer."""
 
     # registers of the program's parameters that no instruction has loaded yet, and name -> register for symbols

@@ -60,7 +60,7 @@ REFUSALS: dict[str, Refusal] = {
     "class-call": Refusal("objects cannot be created inside a compiled function",
                           "create it outside and pass it in, or return a tuple"),
     "dynamic-call": Refusal("the function that is called here is not known when the code is compiled",
-                            "call a function by its own name"),
+                            "call it by its own name, or keep it in an object or container that is passed in or captured"),
     "helper-closure": Refusal("a helper that no name leads to reads a variable of the function that made it",
                               "pass the value to the helper as an argument"),
     "keyword": Refusal("this keyword is not supported", "leave it out, or do its work with separate calls"),

@@ -61,12 +61,14 @@ class Frame:
     """One function being compiled: the program's own, or one that is inlined into it."""
 
     __slots__ = (
+        "arguments",
         "call",
         "class_register",
         "entry",
         "fn",
         "identity",
         "index",
+        "is_receiver",
         "loops",
         "names",
         "owner",
@@ -98,6 +100,8 @@ class Frame:
         self.returns: ReturnBlock | None = None
         self.entry = 0
         self.self_name = ""
+        self.is_receiver = True  # whether self is the call's own first argument, not an object that was found in it
+        self.arguments: dict[str, Any] = {}  # parameter -> what it may be: `held.Given`, or live objects
         self.call: tuple[Frame, ast.AST] | None = None  # where it is inlined: the calling frame and its node
         self.class_register: Callable[[], int] | None = None  # of a class method: how to read its class at run time
 

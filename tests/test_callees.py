@@ -1,0 +1,321 @@
+"""Layers as objects: calls of what objects and containers hold, on every engine, and what follows when they change."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import prebake
+from prebake.vm.run import bundle
+
+X = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
+
+
+@pytest.fixture(params=["jit", "interpreter"])
+def engine(request: pytest.FixtureRequest) -> Iterator[str]:
+    with prebake.engine(request.param):
+        yield request.param
+
+
+def check(function: Callable, *args: object) -> None:
+    """A call, of a function or a bound method, gives what the original gives now."""
+    if isinstance(function, types.MethodType):
+        function, args = function.__func__, (function.__self__, *args)
+    got, want = function(*args), function.__wrapped__(*args)  # type: ignore[attr-defined]
+    assert np.asarray(got).dtype == np.asarray(want).dtype
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6 * max(1, np.abs(want).max()))
+
+
+def weights(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def relu(x):
+    return np.maximum(x, 0)
+
+
+class Linear:
+    def __init__(self, n, m):
+        self.w, self.b = weights(n, m), weights(m)
+
+    def __call__(self, x):
+        return x @ self.w + self.b
+
+
+class Relu:
+    def __call__(self, x):
+        return np.maximum(x, 0)
+
+
+class Dense:
+    def __init__(self, n, m, act):
+        self.w, self.act = weights(n, m), act
+
+    def forward(self, x):
+        return self.act(self.scaled(x) @ self.w)
+
+    def scaled(self, x):
+        return x * 2
+
+
+class Sequential:
+    def __init__(self, *layers):
+        self.layers = list(layers)
+
+    def __call__(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+    @prebake.jit
+    def run(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Net:
+    def __init__(self):
+        self.layers = [Dense(8, 8, np.tanh), Dense(8, 8, relu), Dense(8, 3, lambda x: x / 2)]
+        self.head = {"a": Linear(3, 2), "b": Linear(2, 4)}
+
+    @prebake.jit
+    def run(self, x):
+        for i, layer in enumerate(self.layers):
+            x = layer.forward(x)
+            x = self.layers[i].act(x)
+        for head in self.head.values():
+            x = head(x)
+        return x
+
+
+MODEL = Sequential(Linear(8, 4), Relu(), Linear(4, 2))
+ACTS = {"relu": relu, "tanh": np.tanh}
+halved = functools.partial(lambda x, k, b=0.0: x * k + b, k=0.5)
+
+
+@prebake.jit
+def of_module(x):
+    return MODEL.layers[2](relu(MODEL.layers[0](x)))
+
+
+@prebake.jit
+def by_name(x, name):
+    return ACTS[name](x)
+
+
+@prebake.jit
+def partially(x):
+    return halved(x) + halved(x, b=1.0)
+
+
+@prebake.jit
+def applied(act, x):
+    return act(x) + 1
+
+
+@dataclass
+class Params:
+    w: np.ndarray
+    scale: float = 2.0
+
+    def apply(self, x):
+        return (x @ self.w) * self.scale
+
+
+class Pair(NamedTuple):
+    w: np.ndarray
+    b: np.ndarray
+
+    def apply(self, x):
+        return x @ self.w + self.b
+
+
+@prebake.jit
+def of_parameter(params, x):
+    return params.apply(x)
+
+
+@prebake.jit
+def fields(pairs, x):
+    for pair in pairs:
+        x = np.tanh(x @ pair.w + pair.b)
+    return x
+
+
+def test_layers(engine: str) -> None:
+    check(Sequential(Linear(8, 4), Relu()).run, X)
+    check(Net().run, X)
+    check(of_module, X)
+    check(partially, X)
+    check(of_parameter, Params(weights(8, 2)), X)
+    check(of_parameter, Pair(weights(8, 2), weights(2)), X)
+    check(fields, [Pair(weights(8, 8), weights(8)), Pair(weights(8, 2), weights(2))], X)
+    for name in ("relu", "tanh", "relu"):
+        check(by_name, X, name)
+
+
+def test_containers_inside_containers(engine: str) -> None:
+    check(Sequential(Linear(8, 8), Sequential(Linear(8, 4), Sequential(Relu(), Linear(4, 2)))).run, X)
+
+
+def test_functions_as_arguments(engine: str) -> None:
+    for act in (np.tanh, relu, Linear(8, 3), Relu(), functools.partial(np.multiply, 3.0), halved, np.tanh, relu):
+        check(applied, act, X)
+    for wrong in (3, None, "tanh"):
+        with pytest.raises((TypeError, prebake.UnsupportedError)):
+            applied(wrong, X)
+
+
+def test_what_changes_is_seen(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = Net(), Net()
+    check(one.run, X)
+    one.layers[1].act = np.tanh  # compiled in already, for another layer
+    check(one.run, X)
+    for k in (3.0, 4.0):  # one source, two functions
+        one.layers[1].act = (lambda x: x * 3) if k == 3.0 else lambda x: x * 4
+        check(one.run, X)
+    check(other.run, X)
+    one.layers[0].forward = relu  # hides the method
+    check(one.run, X)
+    one.layers[0].forward = one.layers[1].forward  # of another object
+    check(one.run, X)
+    one.layers[0].scaled = relu
+    del one.layers[0].forward
+    check(one.run, X)
+    monkeypatch.setattr(Dense, "scaled", lambda self, x: x * 5)
+    check(other.run, X)
+    monkeypatch.undo()
+    check(other.run, X)
+    one.layers[0].__class__ = type("Other", (Dense,), {"scaled": lambda self, x: x - 1})
+    check(one.run, X)
+
+
+def test_other_layers_get_programs_of_their_own() -> None:
+    small, large = Sequential(Linear(8, 4)), Sequential(Relu(), Linear(8, 4), Dense(4, 4, relu).forward)
+    before = Sequential.run.stats()
+    for _ in range(3):
+        check(small.run, X)
+        check(Sequential(Relu(), Linear(8, 4), Relu()).run, X)
+    stats = Sequential.run.stats()
+    assert stats["jit"] - before["jit"] == 6
+    check(large.run, X)  # a method of another object: interpreted, not refused
+    assert Sequential.run.stats()["interpreter"] == before["interpreter"] + 1
+
+
+def test_a_program_from_a_file_calls_nothing_else() -> None:
+    @prebake.jit
+    def applied(act, x):
+        return act(x) + 1
+
+    check(applied, relu, X)
+    program = prebake.vm.lang.bytecode.Program.from_bytes(applied.bytecode.to_bytes())
+    np.testing.assert_array_equal(program.run(relu, X), relu(X) + 1)
+    seen: list[object] = []
+    with pytest.raises(prebake.PrebakeError, match="was not made for"):
+        program.run(seen.append, X)
+    assert not seen
+
+
+MODULE = """
+import numpy as np
+import prebake
+
+
+class Linear:
+    def __init__(self, n, m):
+        self.w = np.linspace(-1, 1, n * m).reshape(n, m)
+
+    def forward(self, x):
+        return x @ self.w
+
+
+class Act:
+    def __init__(self, act):
+        self.act = act
+
+    def forward(self, x):
+        return self.act(x)
+
+
+NEGATED = {"f": lambda x: -x}
+
+
+class Model:
+    def __init__(self, act):
+        self.layers = [Linear(4, 3), Act(act), Linear(3, 2), Act(NEGATED["f"])]
+
+    @prebake.jit
+    def run(self, x):
+        for layer in self.layers:
+            x = layer.forward(x)
+        return x
+
+
+def relu(x):
+    return np.maximum(x, 0) + SHIFT
+
+
+def scaled(x):
+    return x * SCALE + SHIFT
+
+
+SHIFT, SCALE = 1.0, 2.0
+model, other = Model(relu), Model(scaled)
+"""
+
+
+SCRIPT = """
+import sys
+import numpy as np, prebake, layered
+
+x = np.arange(8.0).reshape(2, 4)
+for name in sys.argv[2:]:
+    if name == "load":
+        prebake.load_bundle(sys.argv[1])
+    else:
+        model = getattr(layered, name)
+        want = layered.Model.run.__wrapped__(model, x)
+        np.testing.assert_allclose(layered.Model.run(model, x), want, rtol=1e-12)
+stats = layered.Model.run.stats()
+print(stats["prebuilt"], stats["jit"], stats["interpreter"])
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
+def test_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "layered.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    module = importlib.import_module("layered")
+    x = np.arange(8.0).reshape(2, 4)
+    try:
+        run = module.Model.run
+        with prebake.profile(tmp_path / "p.json"):
+            check(run, module.model, x)
+        prebake.plan(tmp_path / "p.json", tmp_path / "b.yaml", measure=False)
+        prebake.build(tmp_path / "b.yaml", tmp_path / "bundle", targets=[bundle.usable_levels()[0]])
+        script = tmp_path / "serve.py"
+        script.write_text(SCRIPT)
+        cases = (("load model", "1 0 0"), ("load other model other", "1 2 0"), ("load model other model", "2 1 0"),
+                            ("other load model other other", "1 3 0"))
+        for names, want in cases:
+            command = [sys.executable, str(script), str(tmp_path / "bundle"), *names.split()]
+            done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path,
+                                  env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])})
+            assert done.returncode == 0, done.stderr
+            assert done.stdout.strip() == want
+    finally:
+        sys.modules.pop("layered")

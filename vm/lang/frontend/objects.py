@@ -1,0 +1,202 @@
+"""Calls of what objects and containers hold: layers, their methods, functions kept as attributes, `functools.partial`.
+
+Which function is called is not in the source. The live objects (`held.py`) give candidates; each is compiled in behind a
+test (`py.calls`), which a plan decides once from its signature: classes and functions are rows there, so that one program, and
+one bundle, serves every object of the same make. What fits no test is `py.call_other`: no plan is made with it, the
+function gets another program for such objects, and the interpreter of a program that was compiled here calls the object.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Callable
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ....templates.registry import BY_NAME
+from ...bindings import called_key, callee_key, class_key, leads_to, member_of, underlying
+from ..opcodes import BUILD_KINDS
+from . import codes
+from .calls import Calls, kernel_of
+from .held import UNKNOWN, held_attribute
+from .names import is_jitted, is_static
+
+MAX_TARGETS = 16
+_TUPLE = BUILD_KINDS.index("tuple")
+_NO_OBJECTS = (np.ndarray, np.generic, int, float, complex, str, bytes, type(None), ModuleType, type, np.dtype)
+
+
+class Target:
+    """One candidate of a call: the operands of its test behind the object, and how it is compiled."""
+
+    __slots__ = ("compile", "objects", "test")
+
+    def __init__(self, test: tuple[str | None, str | None, str],
+                 compile: Callable[[ast.Call, int, int, list[Any]], int]) -> None:
+        self.test, self.compile = test, compile
+        self.objects: list[Any] = []  # that it was found in
+
+
+class Objects(Calls):
+    """Compiles calls whose target the live objects tell."""
+
+    calls_objects = False
+
+    def object_call(self, node: ast.Call, dst: int) -> int:
+        """The register of a call's result; -1 where nothing is known of what is called."""
+        func = node.func
+        if isinstance(func, ast.Attribute):
+            source, name = func.value, self.mangled(func.attr)
+            found = [self._of_attribute(base, name) for base in self.held(source)]
+        else:
+            source, found = func, [(value, self._of_value(value)) for value in self.held(func)]
+        targets: dict[tuple[str | None, str | None, str], Target] = {}
+        for value, target in found:
+            if target is not None:
+                targets.setdefault(target.test, target).objects.append(value)
+        if not targets:
+            return -1
+        if len(targets) > MAX_TARGETS:
+            self.refuse("dynamic-call", func, f"'{ast.unparse(func)}' may be one of {len(targets)} functions")
+        self.calls_objects = True
+        register = self.expr(source)
+        result = dst if dst >= 0 else self.new_register()
+        jumps, masks = [], []
+        for test, target in targets.items():
+            operands = [register, *[self.const(node, part) for part in test]]
+            at = self.emit(node, codes.IF_TRUE, self.kernel(node, BY_NAME["py.calls"].id, operands), 0)
+            before = self.assigned
+            target.compile(node, register, result, target.objects)
+            if not self.is_dead:
+                masks.append(self.assigned)
+                jumps.append(self.emit(node, codes.JUMP, 0))
+            self.assigned = before
+            self.patch(at)
+        self._other(node, register, result)
+        for jump in jumps:
+            self.patch(jump)
+        for mask in masks:
+            self.assigned &= mask
+        return result
+
+    def _other(self, node: ast.Call, register: int, result: int) -> None:
+        """What runs where no test holds."""
+        name = self.mangled(node.func.attr) if isinstance(node.func, ast.Attribute) else None
+        operands = [register, self.const(node, name)]
+        given = [*node.args, *[k.value for k in node.keywords]]
+        if not any(isinstance(a, (ast.Starred, ast.Lambda)) or is_function(self.static(a)) for a in given) \
+                and all(k.arg is not None for k in node.keywords):
+            items = [self.expr(a) for a in given]
+            operands.append(self.value(node, codes.BUILD, -1, _TUPLE, len(items), *items))
+            operands.append(self.const(node, tuple([k.arg for k in node.keywords])))
+        self.kernel(node, BY_NAME["py.call_other"].id, operands, result)
+
+    # --- what objects lead to
+
+    def _of_attribute(self, base: Any, name: str) -> tuple[Any, Target | None]:
+        """(object, target) of `base.name(...)`."""
+        if base is UNKNOWN or isinstance(base, _NO_OBJECTS):
+            return base, None
+        kept = getattr(base, "__dict__", None)
+        cls = type(base)
+        if type(kept) is dict and name in kept:
+            return base, self._of_kept(cls, name, kept[name])
+        try:
+            member = member_of(cls, name)
+        except AttributeError:
+            return base, None
+        function = underlying(member)
+        if not isinstance(function, FunctionType) or isinstance(member, property):
+            value = held_attribute(base, name)  # of a slot, or of the class
+            return base, None if value is UNKNOWN or isinstance(member, (classmethod, property)) \
+                else self._of_kept(cls, name, value)
+        if isinstance(member, staticmethod):
+            return base, Target((class_key(cls), name, callee_key(function)),
+                                lambda node, at, dst, _: self._bound_to_class(node, cls, name, function, None, dst))
+        if isinstance(member, classmethod):
+            return base, None
+        return base, Target((class_key(cls), name, f"method {callee_key(function)}"),
+                            lambda node, at, dst, objects: self._bound_to_class(node, cls, name, function, (at, objects), dst))
+
+    def _bound_to_class(self, node: ast.Call, cls: type, name: str, function: FunctionType,
+                        receiver: tuple[int, list[Any]] | None, dst: int) -> int:
+        self.bind_member(cls, name)
+        if receiver is None:
+            return self.inline(node, function, [], dst)
+        return self.inline(node, function, [receiver[0]], dst, cls, selves=receiver[1])
+
+    def _of_kept(self, cls: type, name: str, value: Any) -> Target | None:
+        """The target of a value that an object keeps under a name."""
+        inner = self._of_value(value)
+        if inner is None:
+            return None
+
+        def compile_kept(node: ast.Call, at: int, dst: int, objects: list[Any]) -> int:
+            kept = self.value(node, codes.LOAD_ATTR, -1, at, self.const_index(name))
+            return inner.compile(node, kept, dst, [held for o in objects
+                                                   if (held := held_attribute(o, name)) is not UNKNOWN])
+
+        return Target((class_key(cls), name, inner.test[2]), compile_kept)
+
+    def _of_value(self, value: Any) -> Target | None:
+        """The target of `value(...)`."""
+        if value is UNKNOWN or isinstance(value, _NO_OBJECTS):
+            return None
+        if isinstance(value, functools.partial):
+            return Target((None, None, callee_key(value)), self._partial) if is_function(value.func) else None
+        if is_function(value):
+            if underlying(value) is value and not isinstance(value, FunctionType) and kernel_of(value) is None:
+                return None
+            return Target((None, None, callee_key(value)),
+                          lambda node, at, dst, _: self._held_function(node, value, dst))
+        if isinstance(value, MethodType):
+            return None
+        cls = type(value)
+        try:
+            function = underlying(member_of(cls, "__call__"))
+        except AttributeError:
+            return None
+        if not isinstance(function, FunctionType):
+            return None
+        return Target((None, None, called_key(value)),
+                      lambda node, at, dst, objects: self._bound_to_class(node, cls, "__call__", function, (at, objects), dst))
+
+    def _held_function(self, node: ast.Call, value: Any, dst: int) -> int:
+        plain = underlying(value)
+        if isinstance(plain, FunctionType) and leads_to(plain):
+            module = self.sources[0].module if plain.__module__ == "__main__" else plain.__module__
+            self.note_binding("global", module, plain.__qualname__, plain)
+        return self.call_static(node, value, dst)
+
+    def _partial(self, node: ast.Call, at: int, dst: int, objects: list[Any]) -> int:
+        """A call of `functools.partial`: its function with what it holds in front."""
+        value: functools.partial = objects[0]
+        held = self.value(node, codes.LOAD_ATTR, -1, at, self.const_index("args"))
+        args, keywords = [], []
+        for i in range(len(value.args)):
+            register = self.value(node, codes.VIEW_TENSOR, -1, held, self.const(node, i))
+            args.append(self._stand_in(node, register, [o.args[i] for o in objects]))
+        given = {k.arg for k in node.keywords}
+        names = [name for name in value.keywords if name not in given]
+        if names:
+            held = self.value(node, codes.LOAD_ATTR, -1, at, self.const_index("keywords"))
+        for name in names:
+            register = self.value(node, codes.VIEW_TENSOR, -1, held, self.const(node, name))
+            keywords.append(ast.keyword(name, self._stand_in(node, register, [o.keywords[name] for o in objects])))
+        call = ast.copy_location(ast.Call(node.func, [*args, *node.args], [*keywords, *node.keywords]), node)
+        return self._held_function(call, value.func, dst)
+
+    def _stand_in(self, node: ast.AST, register: int, objects: list[Any]) -> ast.expr:
+        """A name of this frame that no source has, for a register."""
+        name = f".held{register}"
+        self.frame.registers[name] = register
+        self.frame.arguments[name] = objects
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+
+def is_function(value: Any) -> bool:
+    """Whether a value is a function that a call can name, not a module, class or dtype."""
+    return (is_static(value) and not isinstance(value, (type, ModuleType, np.dtype, np.finfo, np.iinfo))) or is_jitted(value)
