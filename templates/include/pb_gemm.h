@@ -122,6 +122,13 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
     return w;
 }
 
+/* Let a tile prefetch rows in the order in which they lie. */
+PBP_INLINE void PBP_NAME(fetch_rows)(pb_tile *t, const char *first, int64_t row) {
+    t->ahead = first;
+    t->ahead_other = row;
+    t->ahead_step = 2 * row;
+}
+
 /* Rows [0, m) against one group of panels.
  *
  * copied: a is the scratch copy; copied_row: what a row takes there when it is laid out in tiles, else 0. spread: the
@@ -134,14 +141,14 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
     int64_t extra = m % count;
     const int32_t relu = t->relu;
     const char *ahead = t->ahead;
-    const int64_t share = t->ahead_step / count; /* each tile prefetches its part of the next panel */
-    if (spread) t->ahead_step = pb_ceil_div(t->ahead_step, count);
+    if (spread) t->ahead_step = pb_ceil_div(t->ahead_step, count); /* each tile prefetches its part of the next panel */
+    const int64_t share = t->ahead_step * (t->k / 2);
     PBP_REAL buffer[PBP_TILE_ROWS * 8 * PBP_LANES] __attribute__((aligned(64)));
     const int64_t buffer_row = 8 * PBP_LANES;
     for (int64_t i = 0, rows; i < m; i += rows) {
         rows = base + (extra-- > 0);
         t->ahead = ahead;
-        if (spread) ahead += share * t->k;
+        if (spread) ahead += share;
         t->a = a;
         if (copied_row) {
             t->a_cs = rows * PBP_SIZE;
@@ -149,10 +156,7 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
         } else {
             a += t->a_rs * rows;
         }
-        if (copied) { /* the copy is contiguous: fetch the next tile's rows */
-            t->ahead = a;
-            t->ahead_step = rows * PBP_SIZE;
-        }
+        if (copied) PBP_NAME(fetch_rows)(t, a, rows * PBP_SIZE); /* the copy is contiguous: the next tile's rows */
         if (direct) {
             t->c = c;
             t->c_rs = c_rs;
@@ -242,20 +246,22 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
             if (!pack) cols = width;
         }
         cols = pb_min_i64(cols, width);
-        t->ahead = t->b;
-        t->ahead_step = t->ahead_jump = 0;
+        PBP_NAME(fetch_rows)(t, t->b, 0);
+        t->ahead_jump = 0;
         t->turn = kc;
         t->b_rs = panel_row;
         if (g->b_packed) {
             t->b = g->b + j / PBP_PANEL * k * panel_row + k0 * panel_row;
             t->b_ps = k * panel_row;
-            /* A single tile fetches its own panels and the start of the next; several tiles share the next one. */
-            t->ahead_step = panel_row;
+            /* A single tile fetches its own panels and the start of the next; several tiles share the next one, of which
+             * memory answers both halves side by side. */
             if (spread) {
                 t->ahead = t->b + t->b_ps;
+                t->ahead_other = kc / 2 * panel_row;
+                t->ahead_step = panel_row;
             } else {
                 if (kc > PBP_AHEAD) t->turn = kc - PBP_AHEAD;
-                t->ahead = t->b + PBP_AHEAD * panel_row;
+                PBP_NAME(fetch_rows)(t, t->b + PBP_AHEAD * panel_row, panel_row);
                 t->ahead_jump = t->b_ps * (width / PBP_PANEL) - kc * panel_row;
             }
         } else {
@@ -269,10 +275,7 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
                 t->b_ps = PBP_PANEL_ROW;
             }
             t->ahead = b;
-            if (!pack && g->b_cs == PBP_SIZE && (j + width) < n) {
-                t->ahead = b + width * PBP_SIZE;
-                t->ahead_step = g->b_rs;
-            }
+            if (!pack && g->b_cs == PBP_SIZE && (j + width) < n) PBP_NAME(fetch_rows)(t, b + width * PBP_SIZE, g->b_rs);
         }
         t->bias = last && g->bias ? PBP_NAME(bias_at)(g, j0, cols, width, bias) : 0;
         char *c = g->c + m0 * g->c_rs + j0 * g->c_cs;
@@ -330,20 +333,18 @@ PBP_INLINE void PBP_NAME(gemm_groups)(const pb_gemm *g, const PBP_NAME(ways) *w,
                 const int64_t j = j0 + part, width = columns - part <= PBP_LANES ? PBP_LANES : PBP_PANEL;
                 const int64_t cols = pb_min_i64(columns - part, width);
                 t->b = pb_scratch.b + part / PBP_PANEL * panel;
-                t->ahead = t->b + PBP_NEAR * PBP_PANEL_ROW; /* all panels lie in one piece */
-                t->ahead_step = PBP_PANEL_ROW;
+                PBP_NAME(fetch_rows)(t, t->b + PBP_NEAR * PBP_PANEL_ROW, PBP_PANEL_ROW); /* all panels lie in one piece */
                 t->ahead_jump = 0;
                 t->turn = kc;
                 if (i + rows < m && (g->a_cs == PBP_SIZE ? part < rows * PBP_PANEL : part == 0)) {
                     /* a row of the next tile, or all of them where they lie side by side */
-                    t->ahead = g->a + (i + rows + part / PBP_PANEL) * g->a_rs + k0 * g->a_cs;
-                    t->ahead_step = g->a_cs;
+                    PBP_NAME(fetch_rows)(t, g->a + (i + rows + part / PBP_PANEL) * g->a_rs + k0 * g->a_cs, g->a_cs);
                 }
                 if (is_far && i == 0) { /* what is packed next, so that packing does not wait for memory */
                     if (j + group < n)
-                        t->ahead = g->b + k0 * g->b_rs + (j + group) * PBP_SIZE, t->ahead_step = g->b_rs;
+                        PBP_NAME(fetch_rows)(t, g->b + k0 * g->b_rs + (j + group) * PBP_SIZE, g->b_rs);
                     else if (!last)
-                        t->ahead = g->b + (k0 + kc) * g->b_rs + part * PBP_SIZE, t->ahead_step = g->b_rs;
+                        PBP_NAME(fetch_rows)(t, g->b + (k0 + kc) * g->b_rs + part * PBP_SIZE, g->b_rs);
                 }
                 t->bias = last && g->bias ? PBP_NAME(bias_at)(g, j, cols, width, bias) : 0;
                 const char *residual = 0;

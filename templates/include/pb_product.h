@@ -117,10 +117,10 @@ typedef struct {
     int64_t residual_rs;
     int32_t relu;
     int32_t resume; /* start from what c holds: a later block of k */
-    /* Tiles prefetch a row's bytes at `ahead` (of each of their panels), which moves by ahead_step a row and, after `turn`
-     * rows, by ahead_jump once. */
+    /* Tiles prefetch a row's bytes (of each of their panels) for each row of k, by turns at `ahead` and ahead_other bytes from
+     * there; both places move by ahead_step once used and, after `turn` rows, by ahead_jump once. */
     const char *ahead;
-    int64_t ahead_step, ahead_jump, turn;
+    int64_t ahead_other, ahead_step, ahead_jump, turn;
 } pb_tile;
 
 typedef void (*pb_tile_fn)(const pb_tile *);

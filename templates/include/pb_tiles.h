@@ -60,11 +60,12 @@ PBP_INLINE void PBP_KIND(tile_body)(const int R, const int NV, const pb_tile *t)
     }
     const char *ahead = t->ahead;
     const int64_t ahead_step = t->ahead_step;
+    const char *other = ahead + t->ahead_other;
     /* One row runs faster on the hardware's own prefetching; one vector is what is left of a row of panels. */
     const int row_bytes = PBP_TILE_KIND ? PB_VECTOR_BYTES : 2 * PB_VECTOR_BYTES;
     const int prefetches = NV > 1 && NV < 8;
     int64_t rest = prefetches ? t->k - t->turn : 0;
-    for (int64_t k = t->k - rest;; k = rest, rest = 0, ahead += t->ahead_jump) {
+    for (int64_t k = t->k - rest;; k = rest, rest = 0, ahead += t->ahead_jump, other += t->ahead_jump) {
         for (; k > 0; k--) {
             PBP_VEC bv[8];
             if (prefetches) {
@@ -72,7 +73,9 @@ PBP_INLINE void PBP_KIND(tile_body)(const int R, const int NV, const pb_tile *t)
                 for (int p = 0; p < NV / 2; p++)
                     PBP_UNROLL
                     for (int x = 0; x < row_bytes; x += 64) __builtin_prefetch(ahead + p * b_ps + x);
-                ahead += ahead_step;
+                const char *next = ahead + ahead_step;
+                ahead = other;
+                other = next;
             }
 #if PBP_TILE_KIND == 0
             PBP_UNROLL
