@@ -29,8 +29,7 @@ from .steps import (
 from .usage import Region, Usage, accesses, may_trap
 
 LEAST_ROWS, MOST_ROWS = 48, 192  # of a block that holds products
-PRODUCT_BYTES = 384 << 10  # rows of a product's operand and result: most of a small second-level cache
-TILE_ROWS = 12  # a multiple of the rows of every level's register tile
+PRODUCT_BYTES = 512 << 10  # rows of a product's operand and result: about a small second-level cache
 BLOCK_BYTES = 256 << 10  # rows of everything that a block touches: half of a small second-level cache
 
 (((_ROW,), _),) = register("row", 0).terms  # blocks do not nest, so all their loop variables are one atom
@@ -244,15 +243,14 @@ class _Blocker:
 
 def product_block(rows: Expr, products: list[Contract]) -> Expr:
     """Rows of a block that holds products: enough to pay for reading the matrices, few enough that operand and result
-    stay in the second-level cache; the blocks of a call are of nearly one size, in whole tiles."""
+    stay in the second-level cache; the blocks of a call are of nearly one size."""
     widest = const(1)
     for step in products:
         widest = emax(widest, step.k + step.n)
     item = max(ITEM_BYTES[step.dtype] for step in products)
     most = emin(MOST_ROWS, emax(LEAST_ROWS, floordiv(PRODUCT_BYTES, widest * item)))
     blocks = emax(1, floordiv(rows + most - 1, most))
-    tiles = floordiv(floordiv(rows + blocks - 1, blocks) + TILE_ROWS - 1, TILE_ROWS)
-    return emax(1, emin(rows, tiles * TILE_ROWS))
+    return emax(1, floordiv(rows + blocks - 1, blocks))
 
 
 def _in_row(view: View, axis: int, row: Expr) -> bool:
