@@ -44,7 +44,7 @@ OWN_ULP = {
     "log10": 2.0,
     "log1p": 2.5,
     "tanh": 3.0,
-    "erf": 1.5,
+    "erf": 3.5,
     "pow": 1.0,
     "hypot": 1.5,
     "sinh": 3.0,

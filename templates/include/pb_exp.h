@@ -1,4 +1,4 @@
-/* exp and tanh of f32, written once for numbers and for vectors of them: pb_math.h and pb_vector.h each include this, with
+/* exp, tanh and erf of f32, written once for numbers and for vectors of them: pb_math.h and pb_vector.h each include this, with
  *
  *   PB_F(name)           the function's name
  *   PB_T, PB_C(c)        the type, and a constant of it
@@ -35,6 +35,22 @@ PB_INLINE PB_T PB_F(tanh)(PB_T x) {
     PB_T u = PB_FMA(PB_FMA(PB_FMA(PB_C(4.438634217e-2f), h2, high), h2, low), h2, h);
     PB_T t = PB_FMA(scale, u, PB_FMA(PB_C(0.5f), scale, PB_C(-0.5f)));
     return PB_WITH(t / (t + PB_C(1.0f)), PB_MASKED(x, 0x80000000));
+}
+
+/* 1 - 2**w with w = log2(erfc(|x|)), a polynomial times |x|: minimax to the relative error of erf, up to where erf rounds to 1. */
+PB_INLINE PB_T PB_F(erf)(PB_T x) {
+    PB_T t = PB_LESSER(PB_C(3.93f), PB_MASKED(x, 0x7fffffff));
+    PB_T t2 = t * t, odd = PB_FMA(PB_C(-1.6211070761e-4f), t2, PB_C(-2.3674541153e-3f));
+    PB_T even = PB_FMA(PB_C(1.2395311387e-5f), t2, PB_C(8.8918069378e-4f));
+    odd = PB_FMA(odd, t2, PB_C(2.7646021917e-2f)), even = PB_FMA(even, t2, PB_C(1.9970393623e-4f));
+    odd = PB_FMA(odd, t2, PB_C(-9.1844737530e-1f)), even = PB_FMA(even, t2, PB_C(-1.4827997983e-1f));
+    PB_T w = PB_FMA(odd, t, PB_FMA(even, t2, PB_C(-1.6279070377f))) * t;
+    PB_T shifted = w + PB_C(PB_BIASED_f32), r = w - (shifted - PB_C(PB_BIASED_f32)), scale = PB_SHIFTED(shifted, 23);
+    PB_T high = PB_FMA(PB_C(1.5141080075e-4f), r, PB_C(1.3386027422e-3f));
+    PB_T mid = PB_FMA(PB_C(9.6190562472e-3f), r, PB_C(5.5503703654e-2f)), r2 = r * r;
+    PB_T p = PB_FMA(PB_FMA(PB_FMA(high, r2, mid), r, PB_C(2.4022644758e-1f)), r, PB_C(6.9314718246e-1f));
+    PB_T y = PB_FMA(scale, p * r, scale - PB_C(1.0f));
+    return PB_WITH(PB_MASKED(y, 0x7fffffff), PB_MASKED(x, 0x80000000));
 }
 
 #undef PB_F

@@ -142,26 +142,6 @@ PB_INLINE pb_f64 pb_hypot_f64(pb_f64 a, pb_f64 b) {
 }
 
 /* 1 - exp(a polynomial) from 59/64 on, below it an odd polynomial: both minimax fits, to log(erfc(x)) / x and erf(x) / x - 1 */
-PB_INLINE pb_f32 pb_erf_f32(pb_f32 x) {
-    pb_f32 a = __builtin_fabsf(x), z = x * x;
-    pb_f32 t = a > 4.0f ? 4.0f : a;
-    pb_f32 p = -5.991070647723973e-4f;
-    p = PB_FMA_f32(p, z, 4.993231035768986e-3f);
-    p = PB_FMA_f32(p, z, -2.6766659691929817e-2f);
-    p = PB_FMA_f32(p, z, 1.1281818151473999e-1f);
-    p = PB_FMA_f32(p, z, -3.7612494826316833e-1f);
-    p = PB_FMA_f32(p, z, 1.2837915122509003e-1f);
-    pb_f32 small = PB_FMA_f32(p, x, x);
-    pb_f32 q = 2.1347137226257473e-4f;
-    q = PB_FMA_f32(q, t, -3.2108065206557512e-3f);
-    q = PB_FMA_f32(q, t, 2.2876957431435585e-2f);
-    q = PB_FMA_f32(q, t, -1.05242058634758e-1f);
-    q = PB_FMA_f32(q, t, -6.357329487800598e-1f);
-    q = PB_FMA_f32(q, t, -1.1285101175308228f);
-    pb_f32 large = __builtin_copysignf(-pb_expm1_mid_f32(q * t), x);
-    return a < 0.921875f ? small : large;
-}
-
 PB_INLINE pb_f64 pb_erf_f64(pb_f64 x) {
     pb_f64 a = __builtin_fabs(x), z = x * x;
     pb_f64 t = a > 5.95 ? 5.95 : a;

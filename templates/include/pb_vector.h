@@ -198,7 +198,7 @@ PB_INLINE pb_v_f64 pb_v_unless_nan_f64(pb_v_f64 a, pb_v_f64 b) { return pb_v_sel
     PB_V_LANES1(sign, T) PB_V_LANES1(cbrt, T) PB_V_LANES1(exp2, T) PB_V_LANES1(expm1, T) PB_V_LANES1(log, T)            \
     PB_V_LANES1(log2, T) PB_V_LANES1(log10, T) PB_V_LANES1(log1p, T) PB_V_LANES1(arcsin, T) PB_V_LANES1(arccos, T)      \
     PB_V_LANES1(arctan, T) PB_V_LANES1(sinh, T) PB_V_LANES1(cosh, T) PB_V_LANES1(arcsinh, T) PB_V_LANES1(arccosh, T)    \
-    PB_V_LANES1(arctanh, T) PB_V_LANES1(erf, T) PB_V_LANES2(arctan2, T) PB_V_LANES2(hypot, T) PB_V_LANES2(logaddexp, T) \
+    PB_V_LANES1(arctanh, T) PB_V_LANES2(arctan2, T) PB_V_LANES2(hypot, T) PB_V_LANES2(logaddexp, T) \
     PB_V_LANES2(mod, T) PB_V_LANES2(fmod, T) PB_V_LANES2(floordiv, T)
 PB_V_FLOAT(f32, i32, b32, 32) PB_V_FLOAT(f64, i64, b64, 64)
 #if !defined(PB_ONLY_USED) || defined(PB_USE_pow)
@@ -214,7 +214,7 @@ PB_V_LANES1(cos, f32) PB_V_LANES1(cos, f64)
 PB_V_LANES1(tan, f32) PB_V_LANES1(tan, f64)
 #endif
 
-PB_V_LANES1(exp, f64) PB_V_LANES1(tanh, f64)
+PB_V_LANES1(exp, f64) PB_V_LANES1(tanh, f64) PB_V_LANES1(erf, f64)
 #if defined(__FMA__) && defined(__GNUC__) && !defined(__clang__) && PB_VECTOR_BYTES == 32
 PB_INLINE pb_v_f32 pb_v_fma_f32(pb_v_f32 a, pb_v_f32 b, pb_v_f32 c) { return __builtin_ia32_vfmaddps256(a, b, c); }
 #elif defined(__FMA__) && defined(__GNUC__) && !defined(__clang__) && PB_VECTOR_BYTES == 64
