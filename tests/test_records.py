@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from prebake.templates import records
 from prebake.templates.records import fresh, record, replace
 
 
@@ -83,3 +84,51 @@ def test_planning_does_not_load_dataclasses():
     done = subprocess.run([sys.executable, "-P", "-c", text], capture_output=True, text=True, check=True,
                           env={"PYTHONPATH": ":".join(p for p in sys.path if p)})
     assert done.stdout == "False\n"
+
+
+@pytest.mark.parametrize("is_direct", [True, False])
+def test_instances_are_made_alike_in_c_and_in_python(monkeypatch, is_direct):
+    assert records.construct_directly is not None, "the extension is not built"
+    if not is_direct:
+        monkeypatch.setattr(records, "construct_directly", None)
+
+    @record
+    class Made:
+        first: object
+        second: object
+        third: object = None
+        things: list = fresh(factory=list)
+        last: int = 5
+
+    class Derived(Made):
+        def __init__(self, more):
+            super().__init__(more, second=2)
+
+    def values(made):
+        return [getattr(made, name) for name in Made.__match_args__]
+
+    later = "".join(["se", "cond"])  # not the very string that the class has
+    assert values(Made(1, 2)) == [1, 2, None, [], 5] == values(Made(second=2, first=1)) == values(Made(1, **{later: 2}))
+    assert values(Made(1, 2, last=4, third=3)) == [1, 2, 3, [], 4] and values(Made(1, 2, 3, [4], 5)) == [1, 2, 3, [4], 5]
+    assert values(Derived(1)) == [1, 2, None, [], 5] and type(Derived(1)) is Derived
+    first, second = Made(1, 2), Made(1, 2)
+    assert first.things is not second.things
+    for wrong, message in (((1,), "missing 1 required positional argument: 'second'"),
+                           ((1, 2, 3, 4, 5, 6), "takes from 3 to 6 positional arguments but 7 were given")):
+        with pytest.raises(TypeError, match=message):
+            Made(*wrong)
+    with pytest.raises(TypeError, match="got multiple values for argument 'first'"):
+        Made(1, 2, first=3)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'fourth'"):
+        Made(1, 2, fourth=3)
+    held = object()
+    before = sys.getrefcount(held)
+    for _ in range(50):
+        Made(held, held, last=held)
+        with pytest.raises(TypeError):
+            Made(held)
+        with pytest.raises(TypeError):
+            Made(held, held, fourth=held)
+    assert sys.getrefcount(held) == before
+    with pytest.raises(ZeroDivisionError):
+        record(type("Fails", (), {"__annotations__": {"x": "int"}, "x": fresh(factory=lambda: 1 // 0)}))()

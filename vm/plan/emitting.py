@@ -240,15 +240,13 @@ class Emitting(State):
         trap 'VALUE': NumPy raises ValueError when they differ. 'INTERPRET': it may broadcast, or raise.
         """
         facts = self.facts
-        known = facts.is_equal(a, b)
-        if known is not None:
-            return known
-        x, y = facts.norm(a), facts.norm(b)
-        question = facts.question(x, y)
-        if not question.is_entry:
-            self.trap(trap, ONE - compare("eq", x, y))
+        found = facts.compare(a, b)
+        if isinstance(found, bool):
+            return found
+        if not found.is_entry:
+            self.trap(trap, ONE - compare("eq", facts.norm(a), facts.norm(b)))
             return True
-        return facts.ask(question)
+        return facts.ask(found)
 
     def broadcast(self, *shapes: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """NumPy's broadcast shape; refused (NumPy will raise) when the shapes do not fit."""

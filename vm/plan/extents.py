@@ -414,7 +414,7 @@ def mod(a: Expr | int, b: Expr | int) -> Expr:
 def _difference(a: Expr, b: Expr) -> tuple[Bound, Bound]:
     """Bounds of a - b, which is made only where it may be simpler than the two."""
     if a.atoms.isdisjoint(b.atoms):
-        (alo, ahi), (blo, bhi) = a.bounds(), b.bounds()
+        (alo, ahi), (blo, bhi) = a._bounds or a.bounds(), b._bounds or b.bounds()
         return alo - bhi, ahi - blo
     return sub(a, b).bounds()
 
@@ -445,9 +445,9 @@ def emax(a: Expr | int, b: Expr | int) -> Expr:
 
 def compare(op: str, a: Expr | int, b: Expr | int) -> Expr:
     """0 or 1: a OP b for op in 'eq', 'lt', 'le'."""
-    a, b = as_expr(a), as_expr(b)
-    known = _atoms.get((op, None, (a, b)))
-    return _opaque(op, (a, b), 0, 1) if known is None else atom_expr(known)
+    args = (as_expr(a), as_expr(b))
+    known = _atoms.get((op, None, args))
+    return _opaque(op, args, 0, 1) if known is None else known.expr or atom_expr(known)
 
 
 def select(cond: Expr, a: Expr | int, b: Expr | int) -> Expr:
@@ -473,10 +473,15 @@ def is_equal(a: Expr | int, b: Expr | int) -> bool | None:
     a, b = as_expr(a), as_expr(b)
     if a is b:
         return True
+    return prove_equal(a, b)
+
+
+def prove_equal(a: Expr, b: Expr) -> bool | None:
+    """`is_equal` of two expressions that are not the same object."""
     lo, hi = _difference(a, b)
-    if lo == hi == 0:
-        return True
-    return False if lo > 0 or hi < 0 else None
+    if lo > 0 or hi < 0:
+        return False
+    return True if lo == hi == 0 else None
 
 
 def is_less_equal(a: Expr | int, b: Expr | int) -> bool | None:

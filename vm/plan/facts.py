@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
-from .extents import Atom, Bound, Evaluator, Expr, as_expr, atom_expr, compare, const, emax, floordiv, is_equal, register, sub
+from .extents import Atom, Bound, Evaluator, Expr, as_expr, atom_expr, compare, const, emax, floordiv, prove_equal, register, sub
 from .planner_errors import PlanRefused
 from .steps import Fact
 
@@ -22,9 +22,8 @@ class Facts:
         self._known: dict[Expr, bool] = {}
         self._normal: dict[Expr, Expr] = {}  # memo of `norm`, of what it changes
         self._lowest: dict[Expr, Bound] = {}  # of `lower_bound`
-        self._compared: dict[tuple[Expr, Expr], bool] = {}  # of `is_equal`, of normal expressions: what is proved stays so
-        self._undecided: dict[tuple[Expr, Expr], int] = {}  # those that had no answer when so many facts were known
-        self._questions: dict[tuple[Expr, Expr], Expr] = {}  # of `question`
+        self._compared: dict[tuple[Expr, Expr], bool] = {}  # of `compare`, of normal expressions: what is proved stays so
+        self._open: dict[tuple[Expr, Expr], Expr] = {}  # the others, and the question that decides each
         self._normal_tuples: set[tuple[Expr, ...]] = set()  # those that `is_normal` found to be so
         self.equal: dict[Atom, Expr] = {}  # symbols that facts proved equal to something simpler
         self._replaced: set[Atom] = set()  # the same symbols
@@ -59,7 +58,9 @@ class Facts:
 
     def ask(self, question: Expr) -> bool:
         """Whether `question` is non-zero; decided from the sample and recorded when algebra does not know."""
-        question = self.norm(question)
+        return self._ask_normal(self.norm(question))
+
+    def _ask_normal(self, question: Expr) -> bool:
         if question.value is not None:
             return bool(question.value)
         lo, hi = question.bounds()
@@ -118,6 +119,7 @@ class Facts:
         self._normal_tuples.clear()
         if self.bounds_of:
             self._lowest.clear()
+            self._open.clear()
 
     def _learn_bound(self, a: Expr, b: Expr, strict: bool) -> None:
         """a <= b is known: where b - a is one symbol and a number, the symbol's lower bound."""
@@ -128,9 +130,25 @@ class Facts:
                 low = -((difference.const - strict) // coef)  # coef * sym + const >= strict
                 self.low[product[0]] = max(self.low.get(product[0], low), low)
                 self._lowest.clear()
+                self._open.clear()
 
     def is_equal(self, a: Expr | int, b: Expr | int) -> bool | None:
         """a == b when proved either way under what is known."""
+        found = self.compare(a, b)
+        return found if isinstance(found, bool) else None
+
+    def ask_equal(self, a: Expr | int, b: Expr | int) -> bool:
+        """a == b; recorded when it must be asked."""
+        found = self.compare(a, b)
+        return found if isinstance(found, bool) else self._ask_normal(found)
+
+    def can_equal(self, a: Expr | int, b: Expr | int) -> bool:
+        """a == b: proved, or asked where both are known at entry; False otherwise."""
+        found = self.compare(a, b)
+        return found if isinstance(found, bool) else found.is_entry and self._ask_normal(found)
+
+    def compare(self, a: Expr | int, b: Expr | int) -> bool | Expr:
+        """Whether a == b where that is proved; else the question that decides it, in normal form."""
         if a is b:
             return True
         x, y = as_expr(a), as_expr(b)
@@ -145,40 +163,28 @@ class Facts:
             return False  # constants are interned
         pair = (x, y)
         known = self._compared.get(pair)
-        if known is None and self._undecided.get(pair) != len(self._known):
-            known = is_equal(x, y)
-            if known is None and not (x.is_entry and y.is_entry and x.atoms.isdisjoint(self.low)
-                                      and y.atoms.isdisjoint(self.low)) and (
-                    self.lower_bound(sub(x, y)) > 0 or self.lower_bound(sub(y, x)) > 0):
-                known = False
+        if known is not None:
+            return known
+        question = self._open.get(pair)
+        if question is None:
+            known = self._prove(x, y)
             if known is None:
-                known = self._known.get(self.question(x, y))
+                question = self._open[pair] = equality(*_apart(x, y))
+        if question is not None:
+            known = self._known.get(question)
             if known is None:
-                self._undecided[pair] = len(self._known)
-            else:
-                self._compared[pair] = known
+                return question
+        assert known is not None
+        self._compared[pair] = known
         return known
 
-    def ask_equal(self, a: Expr | int, b: Expr | int) -> bool:
-        """a == b; recorded when it must be asked."""
-        known = self.is_equal(a, b)
-        if known is None:
-            known = self.ask(self.question(self.norm(as_expr(a)), self.norm(as_expr(b))))
-        return known
-
-    def question(self, a: Expr, b: Expr) -> Expr:
-        """What is asked where `is_equal` does not know of two normal expressions."""
-        found = self._questions.get((a, b))
-        if found is None:
-            found = self._questions[a, b] = equality(*_apart(a, b))
-        return found
-
-    def can_equal(self, a: Expr | int, b: Expr | int) -> bool:
-        """a == b: proved, or asked where both are known at entry; False otherwise."""
-        known = self.is_equal(a, b)
-        if known is None:
-            question = self.question(self.norm(as_expr(a)), self.norm(as_expr(b)))
-            return question.is_entry and self.ask(question)
+    def _prove(self, x: Expr, y: Expr) -> bool | None:
+        """Whether two normal expressions are equal, as far as bounds tell."""
+        known = prove_equal(x, y)
+        if known is None and not (x.is_entry and y.is_entry and x.atoms.isdisjoint(self.low)
+                                  and y.atoms.isdisjoint(self.low)) and (
+                self.lower_bound(sub(x, y)) > 0 or self.lower_bound(sub(y, x)) > 0):
+            known = False
         return known
 
     def is_less_equal(self, a: Expr | int, b: Expr | int) -> bool | None:
@@ -262,7 +268,7 @@ class Facts:
             return -inf
         total: Bound = expr.const
         for product, coef in expr.terms:
-            if coef > 0 and all(atom.lo >= 0 for atom in product):
+            if coef > 0 and all([atom.lo >= 0 for atom in product]):
                 least: Bound = coef
                 for atom in product:
                     low = max(atom.lo, self.low.get(atom, 0))
@@ -357,4 +363,8 @@ def _apart(a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 def equality(a: Expr, b: Expr) -> Expr:
     """a == b in one canonical order, so that a question is asked once."""
-    return compare("eq", b, a) if a.sort_key() < b.sort_key() else compare("eq", a, b)
+    if not a.terms or not b.terms:
+        is_reversed = not a.terms and (bool(b.terms) or a.const < b.const)
+    else:
+        is_reversed = a.sort_key() < b.sort_key()
+    return compare("eq", b, a) if is_reversed else compare("eq", a, b)
