@@ -16,7 +16,7 @@ from .signature import NUMPY_DTYPES
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
 from .typer_state import NeedUnroll
-from .values import Arr, Lazy, Map, Num, Seq, SliceV, Static, Value, is_float
+from .values import SOME_TEXT, Arr, Lazy, Map, Num, Seq, SliceV, Static, Value, is_float
 
 # --- subscripts -------------------------------------------------------------------------------------------------------
 
@@ -55,6 +55,12 @@ def only_mask(t: Typer, index: Value) -> Arr | None:
 
 def container_item(t: Typer, base: Value, index: Value) -> Value:
     """An item of a tuple, list or dict."""
+    is_mapping = isinstance(base, Map) or (isinstance(base, Lazy) and base.kind == "mapping")
+    if is_mapping and ((isinstance(index, Static) and index.value is SOME_TEXT)
+                       or (isinstance(index, Num) and not index.is_constant)):
+        if t.loops and not t.loops[-1].static:
+            raise NeedUnroll  # the loop's variable is in the key
+        raise PlanRefused("a dict key that is known only while the program runs", kind="operand")
     if isinstance(base, Map):
         key = index.value if isinstance(index, Static) else index.constant if isinstance(index, Num) else None
         if key not in base.items:

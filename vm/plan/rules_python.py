@@ -15,6 +15,7 @@ from .typed import NONE, Typer, rule
 from .typer_state import DeadEnd, NeedUnroll
 from .values import (
     COMPUTE,
+    SOME_TEXT,
     Arr,
     Cplx,
     Lazy,
@@ -394,15 +395,39 @@ def raise_(t: Typer, kind: Value, message: Value = NONE) -> Value:
 
 @rule("py.format")
 def format_(t: Typer, value: Value, spec: Value = NONE, conversion: Value = NONE) -> Value:
-    return Static(_SOME_TEXT)
+    known: object = SOME_TEXT
+    if isinstance(value, Num) and value.python in ("int", "bool") and value.is_constant:
+        known = int(value.constant) if value.python == "int" else bool(value.constant)
+    elif isinstance(value, Static) and (value.value is None or isinstance(value.value, str)):
+        known = value.value
+    if known is SOME_TEXT or (isinstance(conversion, Static) and conversion.value not in ("", None, "s")):
+        return Static(SOME_TEXT)
+    if isinstance(spec, Static) and spec.value not in ("", None):
+        return Static(SOME_TEXT)
+    return Static(str(known))
 
 
 @rule("py.text")
 def text(t: Typer, parts: Value) -> Value:
-    return Static(_SOME_TEXT)
+    texts = [part.value if isinstance(part, Static) else SOME_TEXT for part in t.children(parts)]
+    if not all(isinstance(part, str) for part in texts):
+        return Static(SOME_TEXT)
+    return Static("".join(texts))  # type: ignore[arg-type]
 
 
-_SOME_TEXT = object()  # the message of an error: nobody asks for more while a plan is made
+@rule("py.dict_update")
+def dict_update(t: Typer, mapping: Value, other: Value) -> Value:
+    if not isinstance(mapping, Map) or mapping.row >= 0 or t.depth:
+        raise PlanRefused("a dict of the caller is changed, or inside a run-time region", kind="list-store")
+    mapping.items.update(_entries(t, other))
+    return NONE
+
+
+@rule("py.getattr")
+def getattr_(t: Typer, obj: Value, name: Value, default: Value = NONE) -> Value:
+    if not isinstance(obj, Lazy) or obj.kind != "object" or not isinstance(name, Static) or not isinstance(name.value, str):
+        raise PlanRefused("an attribute whose name is known only while the program runs", kind="attribute")
+    return t.leaf("attr", obj.row, name.value)
 
 
 # --- math -------------------------------------------------------------------------------------------------------------

@@ -113,6 +113,9 @@ class Static:
     value: object
 
 
+SOME_TEXT = object()  # of a Static: a text that depends on values, of an error mostly
+
+
 @record
 class Seq:
     """A tuple or list of values; row: the signature row it is, or -1 for one that the program built."""

@@ -27,9 +27,14 @@ def calls(obj: Any, type_name: str | None = None, name: str | None = None, key: 
     return called_key(value) == key
 
 
+class OtherObjects(PrebakeError):
+    """A program meets objects that it was not made for, and cannot go on."""
+
+
 def refuse_other(obj: Any, name: str | None = None, args: tuple = (), names: tuple = ()) -> Any:
     """Programs from files call no objects but those that they were compiled for."""
-    raise PrebakeError(f"a {type(obj).__name__}{'' if name is None else '.' + name} is called that the program was not made for")
+    what = "another number of arguments" if obj is None else f"a {type(obj).__name__}{'' if name is None else '.' + name}"
+    raise OtherObjects(f"{what} is called that the program was not made for")
 
 
 def call_other(obj: Any, name: str | None = None, args: tuple = (), names: tuple = ()) -> Any:

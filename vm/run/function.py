@@ -626,6 +626,8 @@ class FunctionState:
 
     def interpret(self, args: tuple, engine: int, why: int) -> object:
         """The result of the reference interpreter, counted, with the reason."""
+        from ..lang.opcodes import Op
+        from .callees import OtherObjects
         from .interpreter import run_program
 
         try:
@@ -641,7 +643,17 @@ class FunctionState:
         elif engine == _dispatch.ENGINE_CODES["interpreter"]:
             self.asked_to_interpret += 1
         hook = trace_hook() if trace_hook is not None else None
-        return run_program(program, args, self.function.read_capture, hook=hook, precision=self.settings["precision"])
+        precision = self.settings["precision"]
+        try:
+            return run_program(program, args, self.function.read_capture, hook=hook, precision=precision)
+        except OtherObjects:
+            if self.main is not None or any(
+                    ins.op in (Op.STORE_TENSOR, Op.INPLACE_TENSOR) for ins in program.code):  # a second run writes twice
+                raise
+            with self.lock:
+                made = self._add_variant(args, ABSENT)
+                self.function._set_variants([v.function for v in self.variants], self._unsupported is not None)
+            return run_program(made.program(), args, made.function.read_capture, hook=hook, precision=precision)
 
     def run_original(self, args: tuple) -> object:
         """The result of the original function (fallback='python'), warned about once, counted."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import math
+import operator
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
@@ -30,6 +32,10 @@ _BUILTINS: dict[object, str] = {
     round: "py.round", divmod: "py.divmod", pow: "py.pow", sorted: "py.sorted", hasattr: "py.hasattr",
     int: "py.int", float: "py.float", bool: "py.bool", complex: "py.complex", tuple: "py.tuple", list: "py.list",
     enumerate: "py.enumerate", zip: "py.zip", reversed: "py.reversed",
+}
+_OPERATORS: dict[object, str] = {
+    operator.add: "op.add", operator.sub: "op.sub", operator.mul: "op.mul", operator.truediv: "op.truediv",
+    operator.floordiv: "op.floordiv", operator.mod: "op.mod", operator.matmul: "op.matmul",
 }
 _TAKE_GENERATORS = {"py.sum", "py.min", "py.max", "py.any", "py.all", "py.tuple", "py.list", "py.sorted"}
 
@@ -114,7 +120,38 @@ class Calls(Expressions):
         name = getattr(target, "__name__", "")
         if getattr(builtins, name, None) is target:
             return self._builtin(node, name, target, dst)
+        if target is functools.reduce and 2 <= len(node.args) <= 3 and not node.keywords:
+            return self._fold(node, dst)
         self._unknown(node, target)
+
+    def _fold(self, node: ast.Call, dst: int) -> int:
+        """`functools.reduce(f, items, start)` as the loop that it is."""
+        result, over, item = (f".{word}{self.n_regs}" for word in ("fold", "over", "item"))
+        over_all = self.expr(node.args[1])
+        if len(node.args) == 3:
+            start = self.expr(node.args[2])
+        else:
+            over_all = self.kernel(node, BY_NAME["py.list"].id, [over_all])
+            start = self.value(node, codes.VIEW_TENSOR, -1, over_all, self.const(node, 0))
+            none = self.const(node, None)
+            index = self.value(node, codes.BUILD, -1, _SLICE, 3, self.const(node, 1), none, none)
+            over_all = self.value(node, codes.VIEW_TENSOR, -1, over_all, index)
+        self.frame.registers[result] = self.value(node, codes.MOVE, -1, start)
+        self.frame.registers[over] = over_all
+        names = [ast.copy_location(ast.Name(name, ast.Load()), node) for name in (result, item)]
+        call = ast.copy_location(ast.Call(node.args[0], [*names], []), node)
+        target = ast.copy_location(ast.Name(item, ast.Store()), node)
+
+        def step() -> None:
+            self.expr(call, self.frame.registers[result])
+
+        self.for_loop(ast.copy_location(ast.Name(over, ast.Load()), node), target, step, node)
+        register = self.frame.registers[result]
+        return register if dst < 0 else self.move(node, dst, register)
+
+    def spread(self, node: ast.Call) -> ast.Call:
+        """A call with `*items` and `**items` written out; objects come from a later layer."""
+        raise NotImplementedError
 
     def _function(self, node: ast.Call, target: FunctionType, dst: int) -> int:
         module = target.__module__ or ""
@@ -172,7 +209,7 @@ class Calls(Expressions):
             return self.value(node, codes.BUILD, dst, _SLICE, 3, *parts)
         if target is isinstance:
             return self._isinstance(node, dst)
-        if target is dict and not node.args:
+        if target is dict and len(node.args) <= 1 and not any(isinstance(a, ast.Starred) for a in node.args):
             return self._dict_call(node, dst)
         if target is getattr and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
             member = ast.copy_location(ast.Attribute(node.args[0], str(node.args[1].value), ast.Load()), node)
@@ -214,9 +251,13 @@ class Calls(Expressions):
 
     def _dict_call(self, node: ast.Call, dst: int) -> int:
         items = []
+        if node.args or any(keyword.arg is None for keyword in node.keywords):
+            pairs: list[tuple[ast.expr | None, ast.expr]] = [(None, a) for a in node.args]
+            for keyword in node.keywords:
+                key = None if keyword.arg is None else ast.copy_location(ast.Constant(keyword.arg), keyword.value)
+                pairs.append((key, keyword.value))
+            return self._unpacked_dict(node, pairs, dst)
         for keyword in node.keywords:
-            if keyword.arg is None:
-                self.refuse("dict-unpack", node)
             items.append(self.const(node, keyword.arg))
             items.append(self.expr(keyword.value))
         return self.value(node, codes.BUILD, dst, BUILD_KINDS.index("dict"), len(items), *items)
@@ -399,6 +440,9 @@ class Calls(Expressions):
     def bind(self, node: ast.Call, kernel: Kernel, leading: list[int], skip: int = 0) -> list[int]:
         """Registers of the normalised operands."""
         parameters = kernel.parameters
+        if any(k.arg is None for k in node.keywords) or (
+                any(isinstance(a, ast.Starred) for a in node.args) and not any(p.collect for p in parameters)):
+            node = self.spread(node)
         args = node.args[skip:] if skip else node.args
         positional = list(leading)
         values: dict[int, int] = {}
@@ -544,10 +588,6 @@ class Calls(Expressions):
         keywords += [ast.keyword(name, none) for name in names.values() if name not in given]
         return self.kernel_call(ast.copy_location(ast.Call(node.func, node.args, keywords), node), kernel, [], dst)
 
-    def text(self, node: ast.expr) -> int:
-        """The register of a constant text or an f-string."""
-        raise NotImplementedError
-
     def _dump(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
         """The name of a dump may be an f-string."""
         given = node.args[1] if len(node.args) == 2 and not node.keywords else None
@@ -601,6 +641,8 @@ def _find_kernel(target: Any) -> Kernel | None:
         return _same(BY_NAME.get(f"np.{target.__name__}"), target)
     module, name = getattr(target, "__module__", None), getattr(target, "__name__", "")
     owner = getattr(target, "__self__", None)
+    if module == "_operator":
+        return BY_NAME.get(_OPERATORS.get(target, ""))
     if isinstance(owner, np.ufunc):
         return BY_NAME.get(f"np.{owner.__name__}.{name}")
     if module == _OPS and name == "erf":

@@ -16,6 +16,7 @@ from ....templates.registry import BY_NAME, MATMUL
 from ..opcodes import BUILD_KINDS, COMPARE_OPS
 from . import codes
 from .names import MISSING, NUMPY_INDEXERS, Names, fold
+from .texts import as_f_string
 
 _TUPLE, _LIST, _SLICE, _DICT = (BUILD_KINDS.index(k) for k in ("tuple", "list", "slice", "dict"))
 
@@ -208,7 +209,15 @@ class Expressions(Names):
                 return self.value(node, codes.BUILD, -1, _TUPLE, len(items), *items)
         if cls is ast.Constant and node.value.__class__ is str:  # type: ignore[attr-defined]
             return self.const(node, node.value)  # type: ignore[attr-defined]
+        if cls in (ast.JoinedStr, ast.BinOp, ast.Call):
+            key = as_f_string(node, lambda called: self.static(called) is str)
+            if key is not None:
+                return self.text(key)
         return self.expr(node)
+
+    def text(self, node: ast.expr) -> int:
+        """The register of a constant text or an f-string."""
+        raise NotImplementedError
 
     # --- displays
 
@@ -255,12 +264,23 @@ class Expressions(Names):
 
     def _dict(self, node: ast.Dict, dst: int) -> int:
         items: list[int] = []
+        if None in node.keys:
+            return self._unpacked_dict(node, list(zip(node.keys, node.values, strict=True)), dst)
         for key, item in zip(node.keys, node.values, strict=True):
-            if key is None:
-                self.refuse("dict-unpack", item)
-            items.append(self.expr(key))
+            items.append(self.index(key))  # type: ignore[arg-type]
             items.append(self.expr(item))
         return self.value(node, codes.BUILD, dst, _DICT, len(items), *items)
+
+    def _unpacked_dict(self, node: ast.expr, pairs: list[tuple[ast.expr | None, ast.expr]], dst: int) -> int:
+        """`{**a, "b": c}`: an empty dict that is filled in order."""
+        result = self.value(node, codes.BUILD, -1, _DICT, 0)
+        for key, item in pairs:
+            if key is None:
+                self.kernel(node, BY_NAME["py.dict_update"].id, [result, self.expr(item)])
+            else:
+                at = self.index(key)
+                self.emit(node, codes.STORE_TENSOR, result, at, self.expr(item))
+        return result if dst < 0 else self.move(node, dst, result)
 
     def _f_string(self, node: ast.JoinedStr, dst: int) -> int:
         self.refuse("f-string", node)

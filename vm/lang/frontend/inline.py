@@ -105,12 +105,14 @@ class Inlining(Objects):
                         statics: list[Any]) -> None:
         """Evaluate the call's arguments once, in order, into the parameters of the new frame."""
         shape = frame.shape
-        if shape.has_star:
-            args = frame.tree.args
-            self._refuse_in(frame, "star-params", args.vararg or args.kwarg or frame.tree)
+        stars = frame.tree.args
         names, keyword_only = shape.names, shape.keyword_only
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            node = self.spread(node)
         given: dict[str, int | Any] = {}
         taken = 0
+        if len(statics) + len(leading) > len(names):
+            self._refuse_in(frame, "star-params", stars.vararg or frame.tree)
         for value in statics:
             frame.statics[names[taken]] = value
             taken += 1
@@ -118,25 +120,32 @@ class Inlining(Objects):
             self._set_parameter(frame, names[taken], register, node)
             taken += 1
         done = set(names[:taken])
-        for arg in node.args:
-            if isinstance(arg, ast.Starred):
-                self.refuse("star-args", arg)
+        more = node.args[len(names) - taken:] if stars.vararg else []
+        for arg in node.args[:len(node.args) - len(more)]:
             if taken >= len(names):
                 self.refuse("call-arguments", node, f"too many arguments for {_shown(target)}({', '.join(names)})")
             frame.arguments[names[taken]] = Given(arg, self.frame)
             given[names[taken]] = self._evaluate(arg, names[taken], frame)
             done.add(names[taken])
             taken += 1
+        if stars.vararg:
+            given[stars.vararg.arg] = self._packed(node, frame, stars.vararg.arg, ast.Tuple(more, ast.Load()))
+        others = []
         for keyword in node.keywords:
-            if keyword.arg is None:
-                self.refuse("star-args", keyword.value)
-            if keyword.arg in done or keyword.arg in shape.position_only \
-                    or (keyword.arg not in names and keyword.arg not in keyword_only):
+            assert keyword.arg is not None
+            fits = keyword.arg in names or keyword.arg in keyword_only
+            if stars.kwarg and (not fits or keyword.arg in shape.position_only):
+                others.append(keyword)
+                continue
+            if keyword.arg in done or keyword.arg in shape.position_only or not fits:
                 self.refuse("call-arguments", keyword.value, f"the argument '{keyword.arg}' does not fit "
                             f"{_shown(target)}({', '.join([*names, *keyword_only])})")
             frame.arguments[keyword.arg] = Given(keyword.value, self.frame)
             given[keyword.arg] = self._evaluate(keyword.value, keyword.arg, frame)
             done.add(keyword.arg)
+        if stars.kwarg:
+            keys: list[ast.expr | None] = [ast.copy_location(ast.Constant(k.arg), k.value) for k in others]
+            given[stars.kwarg.arg] = self._packed(node, frame, stars.kwarg.arg, ast.Dict(keys, [k.value for k in others]))
         for name, value in given.items():
             if isinstance(value, _Static):
                 frame.statics[name] = value.value
@@ -145,6 +154,11 @@ class Inlining(Objects):
         missing = [n for n in (*names, *keyword_only) if n not in done]
         if missing:
             self._defaults(node, target, frame, missing, names)
+
+    def _packed(self, node: ast.Call, frame: Frame, name: str, display: ast.expr) -> int:
+        """What `*args` or `**kwargs` of an inlined function holds."""
+        frame.arguments[name] = Given(ast.copy_location(display, node), self.frame)
+        return self.expr(display)
 
     def _evaluate(self, node: ast.expr, name: str, frame: Frame) -> Any:
         if node.__class__ in (ast.Name, ast.Attribute, ast.Lambda):

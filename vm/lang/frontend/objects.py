@@ -18,10 +18,10 @@ import numpy as np
 
 from ....templates.registry import BY_NAME
 from ...bindings import called_key, callee_key, class_key, leads_to, member_of, underlying
-from ..opcodes import BUILD_KINDS
+from ..opcodes import BUILD_KINDS, COMPARE_OPS
 from . import codes
 from .calls import Calls, kernel_of
-from .held import UNKNOWN, held_attribute
+from .held import UNKNOWN, Given, held_attribute
 from .names import is_jitted, is_static
 
 MAX_TARGETS = 16
@@ -188,6 +188,65 @@ class Objects(Calls):
             keywords.append(ast.keyword(name, self._stand_in(node, register, [o.keywords[name] for o in objects])))
         call = ast.copy_location(ast.Call(node.func, [*args, *node.args], [*keywords, *node.keywords]), node)
         return self._held_function(call, value.func, dst)
+
+    def spread(self, node: ast.Call) -> ast.Call:
+        """A call with `*items` and `**items` written out, as many as the live objects have: a test sees to it."""
+        args: list[ast.expr] = []
+        for arg in node.args:
+            args += self._spread_items(arg) if isinstance(arg, ast.Starred) else [arg]
+        keywords: list[ast.keyword] = []
+        for keyword in node.keywords:
+            keywords += self._spread_names(keyword.value) if keyword.arg is None else [keyword]
+        return ast.copy_location(ast.Call(node.func, args, keywords), node)
+
+    def _spread_items(self, arg: ast.Starred) -> list[ast.expr]:
+        if isinstance(arg.value, (ast.Tuple, ast.List)) and not any(isinstance(e, ast.Starred) for e in arg.value.elts):
+            return arg.value.elts
+        objects = [value for value in self.held(arg.value) if isinstance(value, (tuple, list))]
+        count = self._count_of(arg.value, {len(value) for value in objects})
+        if count is None:
+            self.refuse("star-args", arg)
+        register = self.expr(arg.value)
+        length = self.kernel(arg, BY_NAME["py.len"].id, [register])
+        self._expect(arg, self.value(arg, codes.COMPARE_TENSOR, -1, length, self.const(arg, count), COMPARE_OPS.index("==")))
+        return [self._stand_in(arg, self.value(arg, codes.VIEW_TENSOR, -1, register, self.const(arg, i)),
+                               [value[i] for value in objects if i < len(value)]) for i in range(count)]
+
+    def _count_of(self, node: ast.expr, lengths: set[int]) -> int | None:
+        """How many items `*node` stands for: those of this function's own `*args`, else of the live objects."""
+        given = self.frame.arguments.get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(given, Given) and isinstance(given.node, ast.Tuple) and node.id not in self.frame.names.counts:  # type: ignore[attr-defined]
+            return len(given.node.elts)
+        return lengths.pop() if len(lengths) == 1 else None
+
+    def _spread_names(self, value: ast.expr) -> list[ast.keyword]:
+        given = self.frame.arguments.get(value.id) if isinstance(value, ast.Name) else None
+        objects = [found for found in self.held(value) if isinstance(found, dict)]
+        names = {tuple(found) for found in objects}
+        if isinstance(given, Given) and isinstance(given.node, ast.Dict):
+            names = {tuple([key.value for key in given.node.keys])}  # type: ignore[union-attr]
+        if len(names) != 1 or not all(isinstance(name, str) for name in next(iter(names))):
+            self.refuse("star-args", value)
+        register = self.expr(value)
+        known = names.pop()
+        if objects:
+            listed = self.kernel(value, BY_NAME["py.tuple"].id, [register])
+            self._expect(value, self.value(value, codes.COMPARE_TENSOR, -1, listed, self.const(value, known),
+                                           COMPARE_OPS.index("==")))
+        return [ast.keyword(name, self._stand_in(
+            value, self.value(value, codes.VIEW_TENSOR, -1, register, self.const(value, name)),
+            [found[name] for found in objects])) for name in known]
+
+    def _expect(self, node: ast.AST, test: int) -> None:
+        """Go on where a test holds; another program is wanted otherwise."""
+        self.calls_objects = True
+        at = self.emit(node, codes.IF_TRUE, test, 0)
+        before = self.assigned
+        jump = self.emit(node, codes.JUMP, 0)
+        self.patch(at)
+        self.kernel(node, BY_NAME["py.call_other"].id, [self.const(node, None), self.const(node, None)])
+        self.patch(jump)
+        self.assigned = before
 
     def _stand_in(self, node: ast.AST, register: int, objects: list[Any]) -> ast.expr:
         """A name of this frame that no source has, for a register."""

@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any
 
 from ..source import FunctionNode, FunctionSource
+from .desugar import desugared
 
 
 class Loop:
@@ -86,7 +87,7 @@ class Frame:
 
     def __init__(self, source: FunctionSource, index: int, fn: FunctionType, tree: FunctionNode,
                  parent: Frame | None = None, owner: type | None = None, identity: object = None) -> None:
-        self.source, self.index, self.fn, self.tree = source, index, fn, tree
+        self.source, self.index, self.fn, self.tree = source, index, fn, desugared(source, tree)
         self.shape = shape_of(source, tree)
         self.names = self.shape.assigned
         self.root: Frame = self if parent is None else parent.root  # whose globals and closure are read

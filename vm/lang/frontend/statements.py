@@ -12,11 +12,13 @@ import numpy as np
 
 from ....templates.registry import BY_NAME
 from ..bytecode import UNBOUND
+from ..opcodes import BUILD_KINDS
 from . import codes
 from .emitter import DEAD
 from .inline import Inlining
 from .names import MISSING, fold, is_static
 from .scope import Closure, Loop, assigned_in
+from .texts import as_f_string
 
 _INPLACE: dict[type, int] = {
     ast.Add: BY_NAME["op.add"].id, ast.Sub: BY_NAME["op.sub"].id, ast.Mult: BY_NAME["op.mul"].id,
@@ -126,7 +128,7 @@ class Statements(Inlining):
             base = self.expr(target.value)  # type: ignore[attr-defined]
             self.kernel(node, BY_NAME["arr.set_shape"].id, [base, register])
         else:
-            self.refuse("starred", target)
+            self.refuse("star-args", target)
 
     def local(self, target: ast.expr) -> int:
         """The register of a name that is assigned in this frame."""
@@ -140,13 +142,15 @@ class Statements(Inlining):
 
     def _unpack(self, target: ast.expr, register: int, node: ast.AST) -> None:
         items = target.elts  # type: ignore[attr-defined]
+        star = next((i for i, item in enumerate(items) if item.__class__ is ast.Starred), -1)
+        if star >= 0:
+            self._unpack_starred(items, star, register, node)
+            return
         registers = []
         later = []
         for item in items:
             if item.__class__ is ast.Name:
                 registers.append(self.local(item))
-            elif item.__class__ is ast.Starred:
-                self.refuse("starred", item)
             else:
                 registers.append(self.new_register())
                 later.append((item, registers[-1]))
@@ -155,6 +159,32 @@ class Statements(Inlining):
             self.assigned |= 1 << r
         for item, r in later:
             self.store(item, r, node)
+
+    def _unpack_starred(self, items: list[ast.expr], star: int, register: int, node: ast.AST) -> None:
+        """`first, *rest = x`: items from both ends, and a list of what is between."""
+        after = len(items) - star - 1
+        whole = self.kernel(node, BY_NAME["py.tuple"].id, [register])
+        length = self.kernel(node, BY_NAME["py.len"].id, [whole])
+        at = self.emit(node, codes.IF_TENSOR_GT, self.const(node, star + after), length, 0)
+        before = self.assigned
+        shown = self.kernel(node, BY_NAME["py.format"].id, [length, self.const(node, ""), self.const(node, "")])
+        text = self.const(node, f"not enough values to unpack (expected at least {star + after}, got ")
+        parts = self.value(node, codes.BUILD, -1, 0, 3, text, shown, self.const(node, ")"))
+        message = self.kernel(node, BY_NAME["py.text"].id, [parts])
+        error = self.kernel(node, BY_NAME["py.raise"].id, [self.const(node, "ValueError"), message])
+        self.emit(node, codes.RETURN, error)
+        self.patch(at)
+        self.assigned = before
+        for place, item in enumerate(items):
+            if place == star:
+                none = self.const(node, None)
+                stop = self.const(node, -after) if after else none
+                index = self.value(node, codes.BUILD, -1, BUILD_KINDS.index("slice"), 3, self.const(node, star), stop, none)
+                middle = self.value(node, codes.VIEW_TENSOR, -1, whole, index)
+                self.store(item.value, self.kernel(node, BY_NAME["py.list"].id, [middle]), node)  # type: ignore[attr-defined]
+                continue
+            index = self.const(node, place if place < star else place - len(items))
+            self.store(item, self.value(node, codes.VIEW_TENSOR, -1, whole, index), node)
 
     def _augmented(self, node: ast.AugAssign) -> None:
         target, kernel = node.target, _INPLACE[node.op.__class__]
@@ -221,8 +251,6 @@ class Statements(Inlining):
     # --- loops
 
     def _while(self, node: ast.While) -> None:
-        if node.orelse:
-            self.refuse("loop-else", node.orelse[0])
         known = fold(node.test)
         if known is not MISSING and not known:
             return
@@ -282,8 +310,6 @@ class Statements(Inlining):
         self.assigned = before
 
     def _for(self, node: ast.For) -> None:
-        if node.orelse:
-            self.refuse("loop-else", node.orelse[0])
         rebound = assigned_in([node])
         self.for_loop(node.iter, node.target, lambda: self.statements(node.body), node, None, rebound)
 
@@ -454,7 +480,8 @@ class Statements(Inlining):
         self.assigned = DEAD
 
     def text(self, node: ast.expr) -> int:
-        """The message of an error: a constant, or an f-string over values."""
+        """A message or key: a constant, or an f-string over values, also as `"...".format(...)` or a sum of texts."""
+        node = as_f_string(node, lambda called: self.static(called) is str) or node
         if not isinstance(node, ast.JoinedStr):
             return self.expr(node)
         start = len(self.code)
