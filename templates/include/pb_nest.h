@@ -5,7 +5,8 @@
  * `block` elements that stay in L1 (pb_nest_box). Each operation of the DAG is one stencil call a tile, runs of cheap ones one list
  * of micro-operations (pb_nest_strips.h). Views that are
  * contiguous over the tile serve in place, and the last operation writes straight into a contiguous output; views that
- * do not move within the tile are scalars; the rest is copied to or from scratch.
+ * do not move within the tile are scalars; the rest is copied to or from scratch. Where all operations are cheap ones and rows are
+ * long enough, there are no tiles: one list does row after row (pb_nest_rows.h).
  *
  * `compress` outputs append the tile's elements under their mask; such nests, like scatters, keep the program's order.
  *
@@ -17,7 +18,7 @@
 #ifndef PB_NEST_H
 #define PB_NEST_H
 #include "pb_nest_bind.h"
-#include "pb_nest_tile.h"
+#include "pb_nest_rows.h"
 #include <stdlib.h>
 
 /* Walk the space from where the operands stand: 0, or 1 when trapped. Operands stand there again at the end. */
@@ -71,7 +72,7 @@ static int pb_nest_box(pb_nest *z) {
     }
     for (int32_t k = 0; k < h->n_operands; k++) z->x[k].form = (uint8_t)pb_form(z, z->x + k, t, chunk);
 
-    pb_micro micro[3 * h->n_ops + h->n_out + 1];
+    pb_micro micro[3 * h->n_ops + 1];
     pb_pool pool = {.at = z->stack, .measure = 0};
     char *heap = NULL;
     int64_t bound = (chunk * inner * 8 + 192) * 3; /* is it sure to fit? else measure */
@@ -92,25 +93,12 @@ static int pb_nest_box(pb_nest *z) {
         for (int32_t k = 0; k < h->n_out; k++)
             if (z->out[k].act == PB_OUT_REDUCE) pb_fill_identity(z->out[k].w[0], pb_reduced_dtype(z->out[k].w), z->out[k].acc, n_acc + 1);
 
-    pb_acc_f64 sums[2 * h->n_out + 1];
-    int is_row = complete && h->reduced && g.n_groups == 1 && g.is_reduced[0];
-    pb_op *all = pb_bind_strips(z, micro, chunk * inner, is_row ? sums : NULL); /* all operations in one list, if that is so */
-    int is_bare = all != NULL;                            /* and nothing but whole strips and outputs in place */
-    for (int32_t k = 0; k < h->n_out; k++) is_bare &= z->out[k].act == PB_OUT_DIRECT;
-
-    const int64_t strip = PB_STRIP_BYTES / (is_bare ? pb_native_bytes[all->out->dtype] : 1);
-    int is_apart = is_bare; /* no output is an input, so that elements may be made twice */
-    for (int32_t k = 0; k < h->n_out && is_apart; k++)
-        for (int32_t j = 0; j < h->n_in; j++) is_apart &= !z->in[j].x || z->in[j].x->at != z->out[k].x->at;
+    pb_bind_strips(z, micro, chunk * inner);
 
     int fresh = 1; /* fixed scalars are splat once */
     for (int64_t r = chunk;;) {
         int64_t n = r * inner;
         tile_n[0] = r;
-        if (is_bare && (n % strip == 0 || (is_apart && n > strip))) {
-            pb_run_bare(all, n);
-            goto next;
-        }
         for (int32_t k = 0; k < h->n_out; k++)
             if (z->out[k].act == PB_OUT_DIRECT) z->out[k].slot->p = z->out[k].slot->v = pb_here(z->out[k].x);
         for (int32_t k = 0; k < h->n_in; k++) {
@@ -135,8 +123,7 @@ static int pb_nest_box(pb_nest *z) {
             }
             if (slot->splat && (fresh || !slot->fixed)) pb_splat(slot->v, slot->p, pb_native_bytes[slot->dtype], n);
         }
-        if (all) pb_run_strips(z, all, n);
-        else for (int32_t k = 0; k < h->n_ops; k++) {
+        for (int32_t k = 0; k < h->n_ops; k++) {
             pb_slot *slot = z->slots + h->n_in + k;
             if (z->op[k].in_run) {
                 if (z->op[k].list) pb_run_strips(z, z->op + k, n);
@@ -319,6 +306,7 @@ static int pb_nest_run(pb_frame *frame, const int32_t *words) {
     if (empty) return pb_store_identities(&z, axes), 0;
     if (z.d == 0) z.d = 1;
     else if (z.d > 1) pb_order_axes(&z, is_arg);
+    if (pb_fits_rows(&z) && pb_nest_rows(&z) == 0) return 0;
     return pb_nest_box(&z);
 }
 #endif

@@ -2,8 +2,8 @@
  *
  * A run goes from an operation that pb_strips has to the last such one of the same dtype before something else that works on
  * whole tiles; operations on single scalars stand in between and are done first. It runs in place of its last member.
- * A member's result goes on in the accumulator; it is stored, in its slot, when anything but the next member reads it. f32 sums
- * of whole rows are made by the list too. Lists find operands that move with the tile in the walk itself (`from` of a slot).
+ * A member's result goes on in the accumulator; it is stored, in its slot, when anything but the next member reads it. Lists find
+ * operands that move with the tile in the walk itself (`from` of a slot).
  * What is left of a tile after its last whole strip goes operation by operation, as tiles without runs do.
  */
 #ifndef PB_NEST_STRIPS_H
@@ -28,6 +28,22 @@ static void pb_count_uses(const pb_nest *z, uint16_t *uses) {
     }
 }
 
+/* The entry of operation k while slot `held` is in the accumulator (-1: none is). */
+static pb_micro *pb_list_op(const pb_nest *z, int32_t k, int32_t held, pb_micro *m) {
+    const int32_t *w = z->op[k].w, a = w[4], b = w[3] == 2 ? w[5] : -1;
+    const pb_slot *x = z->slots + a, *y = b >= 0 ? z->slots + b : NULL;
+    char **pa = held == a && a != b ? NULL : x->from, **pb = !y || (held == b && a != b) ? NULL : y->from;
+    int32_t form;
+    if (b < 0) form = held == a ? PB_FORM_A : PB_FORM_M;
+    else if (a == b) form = PB_FORM_MM;
+    else if (held == a) form = y->scalar ? PB_FORM_AS : PB_FORM_AM;
+    else if (held == b) form = x->scalar ? PB_FORM_SA : PB_FORM_MA;
+    else form = x->scalar ? PB_FORM_SM : y->scalar ? PB_FORM_MS : PB_FORM_MM;
+    const int moves = (!x->scalar && pa != &x->p) | (y && !y->scalar && pb != &y->p) << 1;
+    *m++ = (pb_micro){.fn = pb_strips[w[1]][form], .from = {pa, pb}, .moves = moves};
+    return m;
+}
+
 /* The list of a run: its members are the operations first..last with `in_run`. Returns where the next list may begin. */
 static pb_micro *pb_list_run(pb_nest *z, int32_t first, int32_t last, const uint16_t *uses, pb_micro *m) {
     const int32_t n_in = z->h->n_in;
@@ -35,27 +51,12 @@ static pb_micro *pb_list_run(pb_nest *z, int32_t first, int32_t last, const uint
     int32_t held = -1; /* the slot in the accumulator */
     z->op[last].list = m;
     for (int32_t k = first; k <= last;) {
-        const int32_t *w = z->op[k].w, a = w[4], b = w[3] == 2 ? w[5] : -1;
-        const pb_any_fn *forms = pb_strips[w[1]];
-        char **pa = z->slots[a].from, **pb = b >= 0 ? z->slots[b].from : NULL;
-        int32_t form;
-        if (b < 0) form = held == a ? PB_FORM_A : PB_FORM_M;
-        else if (a == b) form = PB_FORM_MM;
-        else if (held == a) form = z->slots[b].scalar ? PB_FORM_AS : PB_FORM_AM;
-        else if (held == b) form = z->slots[a].scalar ? PB_FORM_SA : PB_FORM_MA;
-        else form = z->slots[a].scalar ? PB_FORM_SM : z->slots[b].scalar ? PB_FORM_MS : PB_FORM_MM;
-        *m++ = (pb_micro){.fn = forms[form], .from = {held == a && a != b ? NULL : pa, held == b && a != b ? NULL : pb}};
+        m = pb_list_op(z, k, held, m);
         held = n_in + k;
-        int32_t elsewhere = uses[held];
-        for (int32_t j = 0; j < z->h->n_out; j++)
-            if (z->out[j].run == z->op + last && z->out[j].w[1] == held) {
-                *m++ = (pb_micro){.fn = (pb_any_fn)pb_strip_sum_f32, .from = {&z->out[j].acc, NULL}};
-                elsewhere--;
-            }
         for (k++; k <= last && !z->op[k].in_run; k++) {}
         int32_t next = 0;
         if (k <= last) next = (z->op[k].w[4] == held) + (z->op[k].w[3] == 2 && z->op[k].w[5] == held);
-        if (elsewhere > (next == 1))
+        if (uses[held] > (next == 1))
             *m++ = (pb_micro){.fn = wide ? (pb_any_fn)pb_strip_store_f64 : (pb_any_fn)pb_strip_store_f32,
                               .from = {z->slots[held].from, NULL}};
     }
@@ -64,17 +65,14 @@ static pb_micro *pb_list_run(pb_nest *z, int32_t first, int32_t last, const uint
     return m;
 }
 
-/* Find the runs; `micro` has room for three entries an operation and one an output. Slots and outputs are bound. sums: two
- * vectors for each output, when a tile is one row to be reduced, else NULL. Returns the operation whose list is all that there is
- * to do for a tile before its outputs, if there is one. */
-static pb_op *pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n, pb_acc_f64 *sums) {
+/* Find the runs in tiles of n elements; `micro` has room for three entries an operation. Slots and outputs are bound. */
+static void pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n) {
     const pb_nest_head *h = z->h;
     uint16_t uses[h->n_in + h->n_ops + 1];
     int counted = 0;
     int32_t first = -1, last = -1, count = 0;
     for (int32_t k = 0; k < h->n_ops; k++) z->op[k].in_run = 0, z->op[k].list = NULL;
-    for (int32_t k = 0; k < h->n_out; k++) z->out[k].run = NULL;
-    if (n * h->scratch_item < PB_STRIP_BYTES) return NULL;
+    if (n * h->scratch_item < PB_STRIP_BYTES) return;
     for (int32_t k = 0; k <= h->n_ops; k++) {
         pb_op *op = z->op + k;
         if (k < h->n_ops && op->w[0] == 0 && op->out->scalar) continue;
@@ -82,11 +80,6 @@ static pb_op *pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n, pb_acc_f64 
         if (count && !(fits && op->out->dtype == z->op[last].out->dtype)) { /* the run ends here */
             if (count > 1) {
                 if (!counted) pb_count_uses(z, uses), counted = 1;
-                for (int32_t j = 0; sums && j < h->n_out; j++) {
-                    const int32_t *w = z->out[j].w, made = w[1] - h->n_in;
-                    if (w[0] == PB_R_sum && w[6] < 0 && w[2] == PB_N_f32 && made >= first && made <= last && z->op[made].in_run)
-                        z->out[j].run = z->op + last, z->out[j].acc = (char *)(sums + 2 * j);
-                }
                 micro = pb_list_run(z, first, last, uses, micro);
             } else {
                 z->op[first].in_run = 0;
@@ -98,11 +91,6 @@ static pb_op *pb_bind_strips(pb_nest *z, pb_micro *micro, int64_t n, pb_acc_f64 
             op->in_run = 1, last = k, count++;
         }
     }
-    for (int32_t k = 0; k < h->n_ops; k++)
-        if (!z->op[k].in_run || (z->op[k].list && k + 1 < h->n_ops)) return NULL;
-    for (int32_t k = 0; k < h->n_in; k++)
-        if (z->slots[k].splat || (z->in[k].act != PB_ACT_NONE && z->in[k].act != PB_ACT_DIRECT)) return NULL;
-    return h->n_ops ? z->op + h->n_ops - 1 : NULL;
 }
 
 /* Addresses of this tile, and how far to go; returns the list. */
@@ -116,29 +104,12 @@ static pb_micro *pb_aim_strips(pb_op *op, int64_t whole) {
     return op->list;
 }
 
-/* A tile that is nothing but strips: n is a multiple of a strip, or more than one and the last strip goes over elements that
- * the one before has made already. */
-static void pb_run_bare(pb_op *op, int64_t n) {
-    const int wide = op->out->dtype == PB_N_f64;
-    const int64_t bytes = n * (wide ? 8 : 4), whole = bytes - bytes % PB_STRIP_BYTES;
-    const pb_micro *m = pb_aim_strips(op, whole);
-    if (wide) {
-        pb_strip_run_f64(m, 0);
-        if (whole < bytes) pb_strip_run_f64(m, bytes - PB_STRIP_BYTES);
-    } else {
-        pb_strip_run_f32(m, 0);
-        if (whole < bytes) pb_strip_run_f32(m, bytes - PB_STRIP_BYTES);
-    }
-}
-
 /* A run over a tile of n elements, in place of its last member. */
 static void pb_run_strips(const pb_nest *z, pb_op *op, int64_t n) {
     const int wide = op->out->dtype == PB_N_f64;
     const int64_t bytes = n * (wide ? 8 : 4), whole = bytes - bytes % PB_STRIP_BYTES;
     if (whole) {
         pb_aim_strips(op, whole);
-        for (int32_t k = 0; k < z->h->n_out; k++)
-            if (z->out[k].run == op) memset(z->out[k].acc, 0, 2 * PB_VECTOR_BYTES);
         if (wide) pb_strip_run_f64(op->list, 0);
         else pb_strip_run_f32(op->list, 0);
     }

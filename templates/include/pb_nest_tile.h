@@ -111,14 +111,6 @@ static int pb_run_out(const pb_nest *z, pb_out *out, pb_groups *g, int64_t n, in
             pb_more[w[0]][dtype](&out->index, out->acc, out->slot->v, row, n);
             break;
         }
-        const int64_t left = n % (PB_STRIP_BYTES / 4);
-        if (out->run && left < n) {
-            pb_f64 total = pb_strip_total(out->acc);
-            if (left) total += pb_row_lanes_f32((const pb_f32 *)out->slot->v + (n - left), left);
-            pb_f32 sum = (pb_f32)total;
-            store(pb_here(out->x), (const char *)&sum, 1, 0, 1, 0);
-            break;
-        }
         int64_t r = tile_n[0];
         const char *x = out->slot->v;
         const pb_bool *mask = out->mask ? (const pb_bool *)out->mask->v : NULL;

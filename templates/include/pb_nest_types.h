@@ -21,7 +21,8 @@ enum {
     PB_NEST_KEEP_ORDER = 1, /* scatter: the last of equal indexes wins, in the program's order; compress appends in it */
     PB_NEST_STREAM = 2,     /* at most one operation, native views, nothing reduced or indexed */
     PB_NEST_GATHER = 4,
-    PB_NEST_STRIPS = 8      /* operations of one dtype that the accumulator machine has, native views, nothing reduced or indexed */
+    PB_NEST_STRIPS = 8,     /* operations of one dtype that the accumulator machine has, native views, nothing reduced or indexed */
+    PB_NEST_ROWS = 16       /* the same, or sums, maxima and minima of them: what pb_nest_rows.h can do, strides permitting */
 };
 enum {
     PB_ACCUMULATORS = 1024, /* kept elements that one pass accumulates */
@@ -91,7 +92,6 @@ typedef struct {
     pb_operand *x;
     pb_slot *slot, *mask;
     uint8_t act;
-    pb_op *run;      /* the run whose list makes the sum, strip by strip, at `acc` */
     int64_t *offsets, *places, index; /* index: of the extremum so far; elements that were compressed so far */
     char *raw, *acc;
 } pb_out;

@@ -12,6 +12,7 @@
 #ifndef PB_REDUCE_H
 #define PB_REDUCE_H
 #include "pb_count.h"
+#include "pb_lanes.h"
 
 typedef pb_f32 pb_vec_f32 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(4), may_alias));
 typedef pb_f64 pb_vec_f64 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(8), may_alias));
@@ -112,7 +113,6 @@ typedef void (*pb_fold_fn)(char *acc, const char *x, int64_t n);
 PB_FLOAT_ROW(lanes, add, f32, PB_VADD) PB_FLOAT_ROW(lanes, add, f64, PB_VADD)
 
 /* Four vectors meet in f32, two roundings deep; everything after that is added in f64. */
-typedef pb_f32 pb_half_f32 __attribute__((vector_size(PB_VECTOR_BYTES / 2)));
 PB_INLINE pb_f32 pb_row_sum_f32(const pb_f32 *x, int64_t n) {
     enum { L = PB_VECTOR_BYTES / sizeof(pb_f32) };
     if (n < 4 * L) return pb_row_lanes_f32(x, n);
@@ -120,9 +120,8 @@ PB_INLINE pb_f32 pb_row_sum_f32(const pb_f32 *x, int64_t n) {
     int64_t i = 0;
     for (; i + 4 * L <= n; i += 4 * L) {
         const pb_vec_f32 *at = (const pb_vec_f32 *)(x + i);
-        union { pb_vec_f32 whole; pb_half_f32 half[2]; } four = {(at[0] + at[1]) + (at[2] + at[3])};
-        low += __builtin_convertvector(four.half[0], pb_vec_f64);
-        high += __builtin_convertvector(four.half[1], pb_vec_f64);
+        const pb_vec_f32 four = (at[0] + at[1]) + (at[2] + at[3]);
+        low += pb_v_low_f64(four), high += pb_v_high_f64(four);
     }
     low += high;
     pb_f64 lanes[L / 2], total = i < n ? pb_row_lanes_f32(x + i, n - i) : 0;
