@@ -7,6 +7,7 @@ PREBAKE_BUILD_JOBS: compilers to run at the same time (default: one for each pro
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
@@ -79,6 +80,14 @@ def records_extension() -> Extension:
                      extra_compile_args=[*REPRODUCIBLE, "-O2"], language="c")
 
 
+def source_digest(ext: Extension) -> str:
+    """Of the contents of all files that an extension is made from, and of how it is compiled."""
+    found = hashlib.blake2b(repr((sys.version, ext.extra_compile_args, ext.define_macros)).encode(), digest_size=32)
+    for path in sorted(ext.depends):
+        found.update(f"{path} {hashlib.blake2b(Path(path).read_bytes(), digest_size=32).hexdigest()}\n".encode())
+    return found.hexdigest()
+
+
 class BuildExt(build_ext):
     """Renders and cythonizes each extension into the build folder, then compiles it; skips what is up to date."""
 
@@ -88,21 +97,35 @@ class BuildExt(build_ext):
             self.parallel = int(os.environ.get("PREBAKE_BUILD_JOBS") or min(4, os.cpu_count() or 1))
 
     def build_extensions(self) -> None:
+        self.digests = {ext.name: source_digest(ext) for ext in self.extensions}  # before anything is read
         self.extensions = [ext for ext in self.extensions if self.force or not self.is_current(ext)]
         for ext in self.extensions:  # one after the other: Cython is not made for threads, compilers are
             if hasattr(ext, "prebake_render"):
                 ext.sources = [self.write_c(ext)]
         super().build_extensions()
 
+    def build_extension(self, ext: Extension) -> None:
+        super().build_extension(ext)
+        stamp = self.stamp_path(ext)
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(self.digests[ext.name], encoding="ascii")
+
     def is_current(self, ext: Extension) -> bool:
-        """Whether the shared object is there and newer than all it is made from."""
+        """Whether the shared object is there and made from files with today's contents; without a stamp, by their times."""
         target = Path(self.get_ext_fullpath(ext.name))
         if self.inplace:
             target = ROOT / Path(self.get_ext_fullpath(ext.name))
         if not target.exists():
             return False
+        stamp = self.stamp_path(ext)
+        if stamp.exists():
+            return stamp.read_text(encoding="ascii") == self.digests[ext.name]
         made = target.stat().st_mtime_ns
         return all(Path(p).stat().st_mtime_ns <= made for p in ext.depends)
+
+    def stamp_path(self, ext: Extension) -> Path:
+        """The file that says what an extension was made from: not when, so that an edit during a build is seen by the next."""
+        return Path(self.build_temp) / f"{ext.name}{'.inplace' if self.inplace else ''}.made-from"
 
     def write_c(self, ext: Extension) -> str:
         """The path of the C file that Cython makes of an extension's text."""

@@ -12,6 +12,8 @@ from ..vm.errors import PlanError, PrebakeError
 from .profile import FunctionProfile, Profile, constant_symbols, merge_paths, shape_text
 
 DEFAULT_MAX_MISS = 0.01
+MISSING_CURE = ("run it in the project's folder, or in an environment where the project is installed, or with PYTHONPATH naming "
+                "the folder of its modules")
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _check_sources(folder: Path, name: str, function: Mapping[str, Any], report:
     for line in state.stale:
         report.add("freshness", f"{line}: record the profile, plan and build again")
     for line in state.missing:
-        report.add("freshness", line)
+        report.add("freshness", f"{line}: {MISSING_CURE}")
 
 
 def _source_roots(folder: Path) -> list[Path]:

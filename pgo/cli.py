@@ -112,7 +112,7 @@ def _add_build(commands: argparse._SubParsersAction) -> None:
     build = commands.add_parser("build", help="compile the bundle of a buckets.yaml")
     build.add_argument("buckets")
     build.add_argument("-o", "--output", required=True, help="folder of the bundle")
-    build.add_argument("--targets", type=_names, help="CPU levels: x86-64-v2,x86-64-v3,x86-64-v4 or generic")
+    build.add_argument("--targets", type=_names, help="CPU levels: v2,v3,v4 (or x86-64-v3, ...), or generic")
     build.add_argument("--allow-stale", action="store_true", help="build although the source has changed")
     build.add_argument("-j", "--jobs", type=_positive, help="compilers at the same time")
     build.add_argument("-q", "--quiet", action="store_true", help="no progress bar")
@@ -135,7 +135,7 @@ def _add_pack(commands: argparse._SubParsersAction) -> None:
                       help="a model object, dictionary, list or array; OBJECT() for a function that makes one; or a "
                            "decorated function, whose captured arrays are meant")
     pack.add_argument("-o", "--output", required=True, help="folder of the packs")
-    pack.add_argument("--targets", type=_names, help="CPU levels (this host's): x86-64-v2,x86-64-v3,x86-64-v4 or generic")
+    pack.add_argument("--targets", type=_names, help="CPU levels (this host's): v2,v3,v4 (or x86-64-v3, ...), or generic")
     pack.add_argument("--bundle", action="append", default=[],
                       help="pack what this bundle's kernels read (else: every matrix as the right operand of a product)")
     pack.add_argument("--transposed", action="store_true", help="without a bundle: pack for x @ w.T as well")
@@ -324,11 +324,12 @@ def run_dis(given: argparse.Namespace) -> int:
 
 
 def run_explain(given: argparse.Namespace) -> int:
-    """Print which engine would serve a call."""
+    """Print which engine would serve a call; that it would end in an error is a finding."""
     from .inspecting import explain
 
-    print(explain(given.function, given.arg, given.bundle))
-    return FINE
+    found = explain(given.function, given.arg, given.bundle)
+    print(found)
+    return FINDING if found.raises or found.engine == "none" else FINE
 
 
 def run_demo(given: argparse.Namespace) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from ..vm.errors import ConfigError
 from ..vm.lang.bytecode import Program
 from ..vm.plan.signature import DTYPE_NAMES
+from ..vm.run.explain import Explanation
 from .freshness import project_roots
 from .schema import suggest
 
@@ -41,7 +42,7 @@ def disassemble(what: str) -> str:
     return decorated(what).bytecode.disassemble()
 
 
-def explain(what: str, arguments: Sequence[str], bundle: str | None = None) -> object:
+def explain(what: str, arguments: Sequence[str], bundle: str | None = None) -> Explanation:
     """`fn.explain(...)` of a function for arguments given as NAME=VALUE (see `parse_argument`).
 
     bundle: a folder that is loaded first; without it, bundles beside the function's package are looked for alone.
@@ -63,7 +64,8 @@ def explain(what: str, arguments: Sequence[str], bundle: str | None = None) -> o
     if missing:
         raise ConfigError(f"nothing was given for {', '.join(missing)}", key="--arg",
                           hint=f"--arg '{missing[0]}=float32[32,784]', or {missing[0]}=MODULE:NAME for an object")
-    return function.explain(**values)
+    found: Explanation = function.explain(**values)
+    return found
 
 
 def parse_argument(text: str) -> tuple[str, object]:

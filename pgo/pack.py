@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
+from types import FunctionType
 from typing import IO, Any
 
 import numpy as np
 
-from ..templates.levels import Level, built_levels, host_level, load_stencils, runnable_levels
+from ..templates.levels import Level, host_level, load_stencils, runnable_levels
 from ..vm.dtypes import dtype_text
 from ..vm.errors import ConfigError
 from ..vm.plan.code import PRODUCT_DTYPES
@@ -27,6 +28,7 @@ from ..vm.run import _dispatch, bundle, packs
 from ..vm.run.freeze import arrays_of, freeze, holder_of, offset_in
 from ..vm.run.precision import rounded
 from .build import _replace as replace_folder
+from .build import choose_levels
 
 _PAGE = 4096  # of large items, so that their pages can be let go; and behind the last one
 _LINE = 64
@@ -87,11 +89,7 @@ def pack(what: str, output: str | os.PathLike[str], *, targets: Sequence[str] | 
 def _levels(targets: Sequence[str] | None) -> list[Level]:
     if not targets:
         return [host_level()]
-    known = {level.target: level for level in built_levels()}
-    unknown = [target for target in targets if target not in known]
-    if unknown:
-        raise ConfigError(f"unknown target {unknown[0]!r}", key="targets", hint=f"one of {', '.join(sorted(known))}")
-    return [known[target] for target in dict.fromkeys(targets)]
+    return list(choose_levels(targets))
 
 
 def _arrays_in(what: str) -> tuple[Any, dict[str, np.ndarray]]:
@@ -105,7 +103,7 @@ def _arrays_in(what: str) -> tuple[Any, dict[str, np.ndarray]]:
     held = value
     if isinstance(value, _dispatch.JitFunction):
         held = {capture.name: value.read_capture(i) for i, capture in enumerate(value.bytecode.captures)}
-    held = freeze(held)
+    held = held if isinstance(held, FunctionType) else freeze(held)
     found = {path: array for path, array in arrays_of(held) if array.size and type(array) is np.ndarray}
     if isinstance(value, _dispatch.JitFunction):
         found = {path[2:].replace("']", "", 1): array for path, array in found.items()}  # ['w'].b -> w.b

@@ -243,6 +243,42 @@ def test_explain_a_call(tmp_path, monkeypatch, capsys):
     assert "nothing was given for x" in capsys.readouterr().err
 
 
+CALLS = """
+import numpy as np
+import prebake
+
+@prebake.jit
+def product(x, w):
+    return np.maximum(x @ w, 0)
+
+@prebake.jit(shapes={"x": "b d", "w": "d k"})
+def declared(x, w):
+    return x * 2
+
+@prebake.jit
+def generator(x, w):
+    yield x
+
+def item(x, w):
+    return x[9]
+"""
+
+
+@pytest.mark.parametrize(("name", "w", "code", "said"), [
+    ("product", "float32[4,5]", FINE, "engine    jit"), ("product", "float32[3,5]", FINDING, "raises    matmul of extents"),
+    ("declared", "float32[4,5]", FINE, "engine    jit"),
+    ("declared", "float32[3,5]", FINDING, "but x.shape[1] is 4; both are 'd'"),
+    ("item", "float32[1]", FINDING, "raises    index out of bounds"), ("generator", "float32[1]", FINDING, "are not supported")])
+def test_explaining_a_call_that_raises_is_a_finding(tmp_path, monkeypatch, capsys, name, w, code, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "explained_calls.py").write_text(CALLS)
+    assert main(["explain", f"explained_calls.py:{name}", "--arg", "x=float32[2,4]", "--arg", f"w={w}"]) == code
+    told = capsys.readouterr()
+    assert said in told.out + told.err
+    if code == FINDING:
+        assert "fix       -" not in told.out, "no bucket helps a call that raises"
+
+
 @pytest.mark.parametrize(("name", "value", "said"), [
     ("PREBAKE_ENGINE", "pythn", "did you mean 'python'?"), ("PREBAKE_BUNDLE", "off", "did you mean 'PREBAKE_BUNDLES'?"),
     ("PREBAKE_BUNDLES", "banana", "allowed are 1, on"), ("PREBAKE_ENGINE", "prebuilt", "no prebuilt kernel takes")])

@@ -174,3 +174,77 @@ def test_keep_false_without_disk_warns_and_keeps(monkeypatch):
     with pytest.warns(RuntimeWarning, match="No space left"):
         y = prebake.freeze(np.arange(5.0), keep=False)
     np.testing.assert_array_equal(y, np.arange(5.0))
+
+
+def test_proxies_deques_sets_and_partial_functions_are_walked():
+    from collections import deque
+    from functools import partial
+    from types import MappingProxyType, SimpleNamespace
+
+    inner = {"w": np.ones(3)}
+    layer = SimpleNamespace(w=np.ones(2))
+    model = {"proxy": MappingProxyType(inner), "queue": deque([np.ones(4), 1]), "set": {_Hashed(np.ones(5))},
+             "partial": partial(np.add, np.ones(6), out=layer), "nested": MappingProxyType({"p": MappingProxyType(inner)})}
+    frozen = prebake.freeze(model)
+    assert isinstance(frozen["proxy"], MappingProxyType) and isinstance(frozen["partial"], partial)
+    arrays = [frozen["proxy"]["w"], frozen["queue"][0], next(iter(frozen["set"])).w, frozen["partial"].args[0], layer.w,
+              frozen["nested"]["p"]["w"]]
+    assert all(map(is_constant, arrays)) and arrays[0] is arrays[-1]
+    assert inner["w"].flags.writeable, "what else holds the dictionary keeps its own"
+    assert list(frozen["proxy"]) == ["w"] and frozen["queue"][1] == 1
+    again = prebake.freeze(frozen)
+    assert again["proxy"] is frozen["proxy"] and again["partial"] is frozen["partial"]
+
+
+class _Hashed:
+    def __init__(self, w):
+        self.w = w
+
+
+class _Tensor:
+    def __dlpack__(self, **kwargs):
+        return np.ones(3).__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+@pytest.mark.parametrize(("held", "kind", "cure"), [
+    (_Tensor(), "_Tensor", "np.from_dlpack"), (np.ma.masked_array([1.0, 2.0], [True, False]), "MaskedArray", "a plain array"),
+    (np.matrix([[1.0]]), "matrix", "a plain array")])
+def test_what_cannot_be_frozen_is_told_and_stays(held, kind, cure):
+    model = {"layers": [{"w": held, "b": np.ones(3)}]}
+    with pytest.warns(RuntimeWarning, match=rf"left a value as it is, .*\['layers'\]\[0\]\['w'\].*{kind}.*{cure}") as told:
+        frozen = prebake.freeze(model)
+    assert len(told) == 1 and told[0].filename == __file__
+    assert frozen["layers"][0]["w"] is held and is_constant(frozen["layers"][0]["b"])
+    with pytest.warns(RuntimeWarning, match=rf"the object: a .*{kind}"):
+        assert prebake.freeze(held) is held
+
+
+def test_files_of_arrays_and_functions_are_told(tmp_path):
+    np.savez(tmp_path / "w.npz", w=np.ones(3))
+    with np.load(tmp_path / "w.npz") as file:
+        with pytest.warns(RuntimeWarning, match=r"NpzFile makes its arrays anew.*dict\(\)"):
+            prebake.freeze(file)
+        assert is_constant(prebake.freeze(dict(file))["w"])
+    for function in (prebake.jit(lambda x: x), lambda x: x, Slotted(np.ones(2)).private):
+        with pytest.warns(RuntimeWarning, match="name the object that holds its weights"):
+            prebake.freeze(function)
+
+
+def test_what_holds_no_arrays_is_silent():
+    import warnings
+    from collections import UserDict, UserList
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for value in ([], {}, 3, "text", None, {"f": np.tanh, "g": len}, Slotted(1.0), UserDict(), range(3), {1, 2}):
+            prebake.freeze(value)
+        held = prebake.freeze([UserDict(w=np.ones(3)), UserList([np.ones(2)])])
+    assert is_constant(held[0]["w"]) and is_constant(held[1][0])
+
+
+def test_an_array_of_objects_is_named():
+    with pytest.raises(TypeError, match=r"names.*is an array of Python objects"):
+        prebake.freeze({"names": np.array(["a", None], object)})

@@ -62,6 +62,7 @@ def test_sources_that_are_not_here_are_said_to_be_unchecked(tmp_path: Path) -> N
         bundle = build(path, tmp_path / "build" / "bundle", pure=True)
     findings = check_bundle(bundle).findings
     assert [f.kind for f in findings] == ["freshness"] and "freshness not checked" in str(findings[0])
+    assert "project's folder" in str(findings[0]) and "PYTHONPATH" in str(findings[0])
 
 
 @pytest.mark.parametrize("pure", [True, False])

@@ -536,3 +536,58 @@ def test_methods_of_other_objects_are_not_taken_for_those_of_arrays() -> None:
     check(_sums, X, 0)
     with pytest.raises(TypeError, match="'sum' of 'Tally' is no array method"):
         _sums(Tally(), X)
+
+
+class TestNamesThatAreGone:
+    """The error is Python's own: which one depends on how the name is read."""
+
+    def check(self, f: Callable, module: types.ModuleType, name: str, engine: str) -> None:
+        want = f(X)
+        value = module.__dict__.pop(name)
+        try:
+            with pytest.raises((NameError, AttributeError)) as expected:
+                f.__wrapped__(X)  # type: ignore[attr-defined]
+            with pytest.raises((NameError, AttributeError)) as found:
+                f(X)
+            assert (type(found.value), str(found.value)) == (type(expected.value), str(expected.value))
+            assert f.explain(X).raises in ("" if engine == "interpreter" else str(found.value),)  # type: ignore[attr-defined]
+        finally:
+            module.__dict__[name] = value
+        before = f.stats()[engine]  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(f(X), want)
+        assert f.stats()[engine] == before + 1  # type: ignore[attr-defined]
+
+    def test_a_modules_attribute(self, engine: str) -> None:
+        m = types.ModuleType("constants_of_a_test")
+        m.k = np.arange(7.0)  # type: ignore[attr-defined]
+        source = "def f(x):\n    return x * m.k\n"
+        self.check(_from_text(source, "gone_one", {"m": m}), m, "k", engine)
+
+    def test_a_global_of_a_helper_s_module(self, engine: str) -> None:
+        helper = _module("gone_helper", "G = 3.0\ndef h(x):\n    return x * G\n")
+        self.check(_from_text("def f(x):\n    return h(x)\n", "gone_two", {"h": helper.h}), helper, "G", engine)
+
+    def test_a_name_that_is_never_read(self) -> None:
+        m = types.ModuleType("constants_of_a_test")
+        m.k = 2.0  # type: ignore[attr-defined]
+        f = _from_text("def f(x):\n    if x.shape[0] > 100:\n        return x * m.k\n    return x\n", "gone_three", {"m": m})
+        f(X)
+        del m.k  # type: ignore[attr-defined]
+        check(f, X)
+
+
+def _module(name: str, text: str) -> types.ModuleType:
+    """A module whose text `inspect` and prebake find."""
+    import linecache
+
+    file = f"<{name}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    module = types.ModuleType(name)
+    exec(compile(text, file, "exec"), module.__dict__)
+    return module
+
+
+def _from_text(text: str, name: str, space: dict) -> Callable:
+    module = _module(name, text)
+    module.__dict__.update(space)
+    return prebake.jit(module.f)

@@ -176,7 +176,7 @@ def test_other_weights_are_never_served_from_packs(weights):
     changed["w"][39, 69] += 1
     x = np.ones((3, 40), np.float32)
     want = forward.fn(changed, x)
-    with pytest.warns(RuntimeWarning, match=r"1 of 5 hold others, the first float32\[40, 70\]"):
+    with pytest.warns(RuntimeWarning, match=r"1 of 5 hold others: \"\['w'\]\" float32\[40, 70\]"):
         model = prebake.freeze(changed, packs=folder)
     np.testing.assert_allclose(forward(model, x), want, rtol=1e-3)
     assert model["w"].base.stored is None and model["b"].base.stored is not None
@@ -250,6 +250,22 @@ def test_a_bundle_says_which_operands_are_packed(weights, monkeypatch):
     assert _dispatch.pack_stats()[1] - made == _dispatch.mapped_pack_bytes() - mapped > 0, "none is made in the process"
 
 
+def test_levels_are_named_as_for_a_build(weights):
+    level = runnable_levels()[0]
+    for name in (level.name, level.target):
+        assert [*pack("weights_to_pack:MODEL", f"packs-{name}", targets=[name]).packs_bytes] == [level.target]
+
+
+def test_damage_names_the_arrays(weights):
+    folder = write()
+    path = folder / "arrays.bin"
+    data = bytearray(path.read_bytes())
+    data[10] ^= 1
+    path.write_bytes(data)
+    with pytest.warns(RuntimeWarning, match=r"arrays\.items\[0\] digest \(of .*\['\w+'\]"):
+        prebake.freeze(weights(), packs=folder)
+
+
 def test_all_levels_in_one_folder(weights, tmp_path):
     levels = [level.target for level in built_levels()]
     folder = write(targets=levels)
@@ -279,7 +295,7 @@ def test_another_cpu_level(weights):
     else:
         text = check_refused(weights, folder, "cpu_level")
         assert f"--targets {other},{usable_levels()[0]}" in text
-    with pytest.raises(prebake.ConfigError, match="unknown target"):
+    with pytest.raises(prebake.ConfigError, match="unknown CPU level"):
         write(targets=["x86-64-v9"])
 
 

@@ -182,3 +182,18 @@ def test_a_bundle_is_not_served_under_another_configured_precision(tmp_path):
     finally:
         prebake.configure(precision=None)
     assert_close(got, by_hand(weights(), x, "float16"), 8 * MOVE["float16"])
+
+
+def test_the_interpreter_prepares_a_program_once_for_each_precision(monkeypatch):
+    from prebake.vm.run import precision as module
+
+    made = []
+    real = module.handlers
+    monkeypatch.setattr(module, "handlers", lambda *args: made.append(args[2]) or real(*args))
+    x = np.ones((3, 4), np.float32)
+    f = prebake.jit(lambda x: x @ x.T + 1, options={"engine": "interpreter", "precision": "bfloat16"})
+    g = prebake.jit(f.fn, options={"engine": "interpreter"})
+    for _ in range(3):
+        f(x)
+        g(x)
+    assert made == ["bfloat16"]

@@ -166,19 +166,34 @@ def learn(spaces: dict[str, dict[str, Any]], value: Any) -> bool:
     return not isinstance(value, ModuleType) or spaces.setdefault(value.__name__, value.__dict__) is value.__dict__
 
 
+def space_of(fn: FunctionType, module: str, spaces: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The variables of a module, as a function's bindings and captures mean it. Raises LookupError where it is out of reach."""
+    if module in (_module_name(fn), fn.__module__):
+        return fn.__globals__
+    if module in spaces:
+        return spaces[module]
+    if module in sys.modules:
+        return sys.modules[module].__dict__
+    raise LookupError(module)
+
+
+def home_of(fn: FunctionType, scope: str, module: str, name: str, spaces: Mapping[str, dict[str, Any]]) -> object:
+    """The dictionary or cell where a captured name is kept; an empty dictionary where that is out of reach."""
+    try:
+        if "|" in name:
+            path, _, inner = name.rpartition("|")
+            return cell_of(underlying(find(fn, scope, module, path, spaces)[2]), inner)
+        return cell_of(fn, name) if scope == "closure" else space_of(fn, module, spaces)
+    except (LookupError, AttributeError, ValueError):
+        return {}
+
+
 def _find_first(fn: FunctionType, scope: str, module: str, path: str,
                 spaces: Mapping[str, dict[str, Any]]) -> tuple[Any, str, Any]:
     if scope == "closure":
         cell = cell_of(fn, path)
         return cell, path, cell.cell_contents
-    if module in (_module_name(fn), fn.__module__):
-        names = fn.__globals__
-    elif module in spaces:
-        names = spaces[module]
-    elif module in sys.modules:
-        names = sys.modules[module].__dict__
-    else:
-        raise LookupError(module)
+    names = space_of(fn, module, spaces)
     path, _, parameter = path.partition("(")
     first, *rest = path.split(".")
     if first not in names:
@@ -193,15 +208,6 @@ def _find_first(fn: FunctionType, scope: str, module: str, path: str,
     for part in rest:
         found = getattr(found, part)
     return None, parameter, default_of(getattr(found, "__wrapped__", found), parameter.rstrip(")"))
-
-
-def cell_at(fn: FunctionType, scope: str, module: str, path: str, spaces: Mapping[str, dict[str, Any]]) -> object:
-    """The cell of a helper's variable, 'act|inner'; an empty dictionary where there is none."""
-    path, _, name = path.rpartition("|")
-    try:
-        return cell_of(underlying(find(fn, scope, module, path, spaces)[2]), name)
-    except (LookupError, AttributeError, ValueError):
-        return {}
 
 
 def cell_of(fn: FunctionType, name: str) -> CellType:
@@ -371,6 +377,20 @@ def names_of(code: CodeType) -> set[str]:
         if isinstance(constant, CodeType):
             found |= names_of(constant)
     return found
+
+
+def no_value(functions: Iterable[FunctionType], home: Any, name: str) -> Exception:
+    """Python's own error for a captured name that has no value now. home: the dictionary or cell where it was kept.
+
+    functions: whose code is compiled in; one of the home's own module reads the name itself, others read a module's attribute.
+    """
+    if isinstance(home, CellType):
+        return NameError(f"cannot access free variable '{name}' where it is not associated with a value in enclosing scope",
+                         name=name)
+    module = home.get("__name__")
+    if module is None or any(fn.__globals__ is home and name in names_of(fn.__code__) for fn in functions):
+        return NameError(f"name '{name}' is not defined", name=name)
+    return AttributeError(f"module '{module}' has no attribute '{name}'", name=name, obj=sys.modules.get(module))
 
 
 def watch_own_names(fn: FunctionType, watch: Watch) -> None:

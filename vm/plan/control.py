@@ -13,7 +13,7 @@ from .typer_state import DeadEnd, NeedRuntimeLoop, ReturnSite
 from .values import Arr, Lazy, Num, Static, Value
 
 # kinds of refusals that say: NumPy or Python raises here
-_RAISING = frozenset(("shape-error", "index-error", "unbound", "axis-error", "value-error", "python-error", "lookup-error",
+RAISING = frozenset(("shape-error", "index-error", "unbound", "axis-error", "value-error", "python-error", "lookup-error",
                       "attribute", "int-range", "ufunc-types", "array-truth"))
 
 
@@ -157,7 +157,7 @@ class Control(Loops):
         try:
             return self.run_block(pc, end)
         except PlanRefused as refused:
-            if refused.kind not in _RAISING or (refused.kind == "unbound" and self.loops):
+            if refused.kind not in RAISING or (refused.kind == "unbound" and self.loops):
                 raise
             self._restore(saved)
             self.trap("INTERPRET", None)

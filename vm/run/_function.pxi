@@ -357,11 +357,12 @@ cdef class JitFunction:
         return value
 
     def read_capture(self, int i):
-        """The present value of a captured name. Raises NameError where it has none."""
+        """The present value of a captured name. Raises NameError or AttributeError, as Python does, where it has none."""
         cdef PyObject *value = self.capture(i)
         if value == NULL:
-            name = self.captures_keepalive[1][i] if 0 <= i < self.n_captures else f"capture {i}"
-            raise NameError(f"name '{name}' is not defined", name=name)
+            if not 0 <= i < self.n_captures:
+                raise NameError(f"capture {i}")
+            raise self._state.no_value(self.captures_keepalive[0][i], self.captures_keepalive[1][i].rpartition("|")[2])
         result = <object>value
         decref(value)
         return result

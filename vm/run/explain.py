@@ -35,15 +35,16 @@ class Explanation:
     `jit`); 'none' where the call raises. reason: why it is not prebuilt ('' when it is). nearest: the
     bucket that misses by least. rules: fusions that fired, with their notes. call_outs: kernels that the plan asks the
     library for. yaml: the bucket line that would cover the shape; str() says where to put it. instead: what to write in
-    a function that cannot be compiled ('' where nobody knows): until then nothing makes its calls prebuilt.
+    a function that cannot be compiled ('' where nobody knows): until then nothing makes its calls prebuilt. raises: what is
+    wrong with the arguments, where the call is known to end in an error.
     """
 
     def __init__(self, function: str, engine: str, reason: str, nearest: dict[str, Any] | None, rules: list[str],
                  yaml: str, kernel: str, detail: str, shape: dict[str, int],
-                 call_outs: Sequence[str] = (), instead: str | None = None) -> None:
+                 call_outs: Sequence[str] = (), instead: str | None = None, raises: str = "") -> None:
         self.function, self.engine, self.reason, self.nearest = function, engine, reason, nearest
         self.rules, self.yaml, self.kernel, self.detail, self.shape = rules, yaml, kernel, detail, shape
-        self.call_outs, self.instead = list(call_outs), instead
+        self.call_outs, self.instead, self.raises = list(call_outs), instead, raises
 
     def why_lines(self) -> list[str]:
         """Because of what it is not prebuilt, the nearest bucket, what would change it: a line each, without margin."""
@@ -69,7 +70,9 @@ class Explanation:
             lines.append(f"  kernel    {self.kernel}")
         if self.reason:
             lines.append(f"  reason    {self.reason}")
-        if self.detail:
+        if self.raises:
+            lines.append(f"  raises    {self.raises}")
+        elif self.detail:
             lines.append(f"  because   {self.detail}")
         if self.call_outs:
             lines.append(f"  calls     {', '.join(self.call_outs)}: NumPy's own, with the GIL")
@@ -101,6 +104,12 @@ def explain_call(state: Any, args: tuple) -> Explanation:
             return Explanation(function.name, served, state.reason_of(0), None, [], "", "", error.what, {}, instead=error.hint)
         state = state.serving(args)
         function = state.function
+    if state.stated.shape_check is not None:
+        try:
+            state.stated.shape_check(args)
+        except ValueError as error:
+            shape = _shape(None, args, symbol_names(state), state)
+            return Explanation(function.name, "none", "", None, [], "", "", str(error), shape, instead="", raises=str(error))
     _, planned = function._entries()
     found = _prebuilt(state, args, engine)
     if found.engine == "prebuilt":
@@ -130,6 +139,11 @@ def explain_call(state: Any, args: tuple) -> Explanation:
             made, note = None, str(error)
     if made is not None and function._probe(made, args, False)[0] == 0:
         return Explanation(function.name, "jit", reason, nearest, _rules(made.note), yaml, "", detail, shape, made.call_outs)
+    from ..plan.control import RAISING
+
+    kind, _, raises = note.partition(": ")
+    if kind in RAISING or kind == "no-value":
+        return Explanation(function.name, "interpreter", reason, None, [], "", "", raises, shape, instead="", raises=raises)
     # no bucket helps what cannot be planned: the note names what stands in the way
     return Explanation(function.name, "interpreter", reason, nearest, [], "" if note else yaml, "", note or detail, shape)
 

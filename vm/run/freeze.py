@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import types
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +21,14 @@ _PLAIN = (str, bytes, bytearray, int, float, complex, bool, type(None), type, ra
 def freeze(obj: Any, keep: bool = True, packs: Any = None) -> Any:
     """The object, with the data of every array in it moved into immutable buffers; a frozen array for an array.
 
-    Walks lists, tuples, dictionaries, dataclasses and objects (`__dict__`, slots) and puts the frozen arrays in the
-    places of the old ones; other references keep the old memory. Arrays that share memory share it afterwards, as views
-    of one frozen base. What is frozen already stays as it is. keep=False: the buffers live in an unlinked temporary
-    file, and their memory is let go once a kernel has packed them. packs: a folder that `prebake pack` wrote, or
-    `load_packs` of it (else PREBAKE_PACKS names one): arrays that hold what was packed are taken from its mapped files,
-    packs and all, so that every process has the same memory; the others are frozen as usual, with a warning.
+    Walks lists, tuples, deques, dictionaries and proxies of them, sets, partial functions, dataclasses and objects
+    (`__dict__`, slots) and puts the frozen arrays in the places of the old ones; other references keep the old memory. Arrays
+    that share memory share it afterwards, as views of one frozen base. What is frozen already stays as it is. What holds
+    numbers and cannot be frozen (tensors, masked arrays, files of arrays) stays as it is, with a warning.
+    keep=False: the buffers live in an unlinked temporary file, and their memory is let go once a kernel has packed them.
+    packs: a folder that `prebake pack` wrote, or `load_packs` of it (else PREBAKE_PACKS names one): arrays that hold what
+    was packed are taken from its mapped files, packs and all, so that every process has the same memory; the others are
+    frozen as usual, with a warning.
     Raises TypeError for arrays of Python objects.
     """
     stored = None
@@ -34,7 +39,13 @@ def freeze(obj: Any, keep: bool = True, packs: Any = None) -> Any:
     walker = _Walker(keep, stored)
     walker.collect(obj)
     walker.make()
-    return walker.replace(obj)
+    made = walker.replace(obj)
+    if walker.left:
+        path, value, why = walker.left[0]
+        many = len(walker.left) > 1
+        warn(f"prebake.freeze left {f'{len(walker.left)} values as they are, the first' if many else 'a value as it is,'} "
+             f"{repr(path) if path else 'the object'}: a {type(value).__module__}.{type(value).__qualname__} {why}")
+    return made
 
 
 def arrays_of(obj: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -47,13 +58,7 @@ def arrays_of(obj: Any) -> Iterator[tuple[str, np.ndarray]]:
             yield path, value
         elif not isinstance(value, _PLAIN) and id(value) not in seen:
             seen.add(id(value))
-            if isinstance(value, (list, tuple)):
-                inner = [(f"{path}[{i}]", item) for i, item in enumerate(value)]
-            elif isinstance(value, dict):
-                inner = [(f"{path}[{key!r}]", item) for key, item in value.items()]
-            else:
-                inner = [(f"{path}.{name}" if path else name, item) for name, item in _attributes(value)]
-            stack += reversed(inner)
+            stack += reversed(_inside(path, value))
 
 
 def holder_of(array: np.ndarray) -> Any:
@@ -75,6 +80,8 @@ class _Walker:
     def __init__(self, keep: bool, packs: Any = None) -> None:
         self.keep, self.packs = keep, packs
         self.differing: list[str] = []  # arrays that are not what was packed
+        self.paths: dict[int, str] = {}  # id of an array -> where it was met first
+        self.left: list[tuple[str, Any, str]] = []  # (path, what stays as it is, why and what to do)
         self.moved = 0
         self.arrays: dict[int, np.ndarray] = {}
         self.bases: dict[int, list[np.ndarray]] = {}  # id of the memory's owner -> arrays over it
@@ -88,26 +95,59 @@ class _Walker:
 
     def collect(self, obj: Any) -> None:
         """Note every array reachable from obj."""
-        stack = [obj]
+        stack = [("", obj)]
+        others = []
         while stack:
-            value = stack.pop()
+            path, value = stack.pop()
             if isinstance(value, np.ndarray):
-                self._note(value)
+                self._note(path, value)
                 continue
             if isinstance(value, _PLAIN) or id(value) in self.seen:
                 continue
             self.seen.add(id(value))
             self.alive.append(value)
-            stack.extend(_children(value))
+            if hasattr(type(value), "__dlpack__"):
+                self.left.append((path, value, "can change: give np.from_dlpack of it, or its array"))
+                continue
+            inside = _inside(path, value)
+            stack += reversed(inside)
+            if not isinstance(value, _WALKED):
+                others.append((path, value))
+        for path, value in others:  # arrays that its attributes do not lead to
+            if self._makes_arrays(value):
+                self.left.append((path, value, "makes its arrays anew at each access: give dict() or list() of it"))
+        if not self.paths and isinstance(obj, (types.FunctionType, types.MethodType, _dispatch.JitFunction)):
+            self.left.append(("", obj, "holds no arrays: name the object that holds its weights"))
 
-    def _note(self, array: np.ndarray) -> None:
-        if id(array) in self.arrays:
+    def _makes_arrays(self, value: Any) -> bool:
+        """Whether the first item of a collection of another library is an array that was not met."""
+        if not issubclass(type(value), (Mapping, Sequence)):
+            return False
+        try:
+            first: Any = value
+            for _ in range(4):  # nested ones
+                if not len(first):
+                    return False
+                first = first[next(iter(first))] if isinstance(first, Mapping) else first[0]
+                if not isinstance(first, (Mapping, Sequence)) or isinstance(first, _PLAIN):
+                    break
+        except Exception:  # whatever such a collection does
+            return False
+        return isinstance(first, np.ndarray) and id(first) not in self.paths
+
+    def _note(self, path: str, array: np.ndarray) -> None:
+        if id(array) in self.paths:
+            return
+        self.paths[id(array)] = path
+        self.alive.append(array)
+        if type(array) not in (np.ndarray, np.memmap):
+            self.left.append((path, array, "is more than its memory: give a plain array"))
             return
         if _is_frozen(array):
             self._note_frozen(array)
             return
         if array.dtype.hasobject:
-            raise TypeError("an array of Python objects cannot be frozen")
+            raise TypeError(f"{repr(path) + ' is ' if path else ''}an array of Python objects, which cannot be frozen")
         self.arrays[id(array)] = array
         owner: Any = array
         while isinstance(owner.base, np.ndarray):
@@ -147,28 +187,29 @@ class _Walker:
                     self.frozen[id(array)] = self._move(array)
                 continue
             lowest = owner.__array_interface__["data"][0]
-            buffer = self._buffer(owner.reshape(-1, order="A"), owner)
+            buffer = self._buffer(owner.reshape(-1, order="A"), owner, arrays)
             for array in arrays:
                 offset = array.__array_interface__["data"][0] - lowest
                 self.frozen[id(array)] = np.ndarray(array.shape, array.dtype, buffer, offset, array.strides)
 
     def _move(self, array: np.ndarray) -> np.ndarray:
         """One array on its own memory, in its own order (C or Fortran), else in C order."""
-        if array.flags.f_contiguous and not array.flags.c_contiguous:
-            return self._move(array.T).T
-        dense = np.ascontiguousarray(array)
+        turned = array.flags.f_contiguous and not array.flags.c_contiguous
+        dense = np.ascontiguousarray(array.T if turned else array)
         if not dense.size:
             return np.ndarray(array.shape, array.dtype, _dispatch.Frozen(bytes(max(array.itemsize, 1))))  # type: ignore[arg-type]
-        return np.ndarray(array.shape, array.dtype, self._buffer(dense, dense))
+        return np.ndarray(array.shape, array.dtype, self._buffer(dense, array, [array]), order="F" if turned else "C")
 
-    def _buffer(self, dense: np.ndarray, shown: np.ndarray) -> Any:
+    def _buffer(self, dense: np.ndarray, shown: np.ndarray, met: list[np.ndarray]) -> Any:
+        """The frozen bytes of a dense array. shown: how it is described; met: the arrays over it."""
         data = dense.reshape(-1).view(np.uint8) if dense.size else np.zeros(max(dense.itemsize, 1), np.uint8)
         if self.packs is not None:
             self.moved += 1
             found = self.packs.find(data)
             if found is not None:
                 return found
-            self.differing.append(f"{shown.dtype.name}{list(shown.shape)}")
+            path = next((path for path in (self.paths.get(id(a), "") for a in met) if path), "")
+            self.differing.append(f"{repr(path) + ' ' if path else ''}{shown.dtype.name}{list(shown.shape)}")
         if not self.keep and data.nbytes:
             import tempfile
 
@@ -199,11 +240,25 @@ class _Walker:
                 fresh = type(obj)(*items) if hasattr(obj, "_fields") else type(obj)(items)
                 self.replaced[key] = fresh
                 return fresh
-        elif isinstance(obj, list):
+        elif isinstance(obj, (list, deque)):
             for i, item in enumerate(obj):
                 new = self.replace(item)
                 if new is not item:
                     obj[i] = new
+        elif isinstance(obj, types.MappingProxyType):
+            changed = {name: new for name, item in obj.items() if (new := self.replace(item)) is not item}
+            if changed:
+                self.replaced[key] = types.MappingProxyType({**obj, **changed})
+                return self.replaced[key]
+        elif isinstance(obj, (set, frozenset)):
+            for item in obj:  # no arrays, objects that hold some
+                self.replace(item)
+        elif isinstance(obj, partial):
+            args, keywords = self.replace(obj.args), self.replace(dict(obj.keywords))
+            function = self.replace(obj.func)
+            if args is not obj.args or function is not obj.func or any(v is not obj.keywords[k] for k, v in keywords.items()):
+                self.replaced[key] = type(obj)(function, *args, **keywords)
+                return self.replaced[key]
         elif isinstance(obj, dict):
             for name, item in list(obj.items()):
                 new = self.replace(item)
@@ -231,20 +286,27 @@ def _is_dense(owner: np.ndarray) -> bool:
     return type(owner) is np.ndarray and (owner.flags.c_contiguous or owner.flags.f_contiguous)
 
 
-def _children(value: Any) -> Iterable[Any]:
-    if isinstance(value, (list, tuple)):
-        return value
-    if isinstance(value, dict):
-        return list(value.values())
-    return [item for _, item in _attributes(value)]
+_WALKED = (list, tuple, deque, dict, types.MappingProxyType, set, frozenset, partial)
+
+
+def _inside(path: str, value: Any) -> list[tuple[str, Any]]:
+    """(path, item) of what a container or an object holds."""
+    if isinstance(value, (list, tuple, deque)):
+        return [(f"{path}[{i}]", item) for i, item in enumerate(value)]
+    if isinstance(value, (dict, types.MappingProxyType)):
+        return [(f"{path}[{key!r}]", item) for key, item in value.items()]
+    if isinstance(value, (set, frozenset)):
+        return [(f"{path}{{{i}}}", item) for i, item in enumerate(value)]
+    if isinstance(value, partial):
+        return [*_inside(f"{path}.args", value.args), *_inside(f"{path}.keywords", value.keywords), (f"{path}.func", value.func)]
+    return [(f"{path}.{name}" if path else name, item) for name, item in _attributes(value)]
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]]:
     """(name, value) of an object's own attributes, slots included; functions, modules and classes have none for us."""
-    import types
-
-    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, _dispatch.JitFunction,
-                          os.PathLike)):
+    # by type: objects that lie about their class break the look-up of abstract ones
+    if issubclass(type(value), (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, _dispatch.JitFunction,
+                                os.PathLike)):
         return []
     found = list(getattr(value, "__dict__", {}).items())
     for cls in type(value).__mro__:

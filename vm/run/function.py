@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .. import flags, options
-from ..bindings import ABSENT, Row, Watch, cell_at, first_change, underlying, watch_own_names, watch_rows
+from ..bindings import ABSENT, Row, Watch, first_change, home_of, no_value, underlying, watch_own_names, watch_rows
 from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
 from .arguments import describe_args, fingerprint, shape_of_args
@@ -24,7 +24,7 @@ from .collector import paused_collector
 from .deadline import Overdue, time_limit
 from .decoration import Stated
 from .log import is_logging, log, log_once, stage_times, wants_dump, warn, warn_once
-from .names import module_of, qualified_name
+from .names import qualified_name
 from .tensors import Arrays, may_hold_tensors
 
 TRAPPED = 6  # a status of _dispatch.Entry
@@ -33,6 +33,7 @@ MAX_REFUSED = 4096
 MAX_VARIANTS = 32  # programs of one function, for classes that override what it calls
 MAX_REFUSALS = 8   # refused shapes of one kind of arguments after which the kind itself is refused
 _CODE_OPTIONS = tuple(name for name, option in options.OPTIONS.items() if option.in_key)
+_NO_VALUE = "no-value"  # kind of refusal: a captured name has none
 _AS_DECORATED = "record, plan and build again with the decorator as it is now"
 
 states: weakref.WeakSet[FunctionState] = weakref.WeakSet()
@@ -73,6 +74,7 @@ class FunctionState:
         self._has_captures = False
         self._code = fn.__code__
         self._spaces: dict[str, dict[str, Any]] = {}  # the modules that names are looked up in
+        self._inlined = [fn]  # functions whose code the program holds
         self._was_rebound = False
         self._had_live = False  # whether a call's arguments were there when it was compiled
         self.main = main  # of a variant: whose it is
@@ -224,6 +226,7 @@ class FunctionState:
     def _watch(self, watch: Watch) -> None:
         """Have each call look whether what was compiled in is still the same."""
         self._spaces = watch.spaces
+        self._inlined = [self.fn, *(row[0] for row in watch.functions)]
         self.function._set_watch(watch.names, watch.members, watch.functions)
 
     def rebound(self, args: tuple) -> object:
@@ -389,6 +392,19 @@ class FunctionState:
         self._bind_captures([(c.scope, c.module, c.name) for c in program.captures])
         return program
 
+    def no_value(self, home: object, name: str) -> Exception:
+        """What Python raises where a captured name has no value now."""
+        return no_value(self._inlined, home, name)
+
+    def _read_for_plan(self, index: int) -> object:
+        """A captured value for the planner, which leaves it to the interpreter to raise, where and if it is read."""
+        try:
+            return self.function.read_capture(index)
+        except (NameError, AttributeError) as error:
+            from ..plan.planner import PlanRefused
+
+            raise PlanRefused(str(error), kind=_NO_VALUE) from None
+
     def _shipped_program(self) -> Any:
         """The program that the bundle holds, for functions whose source is not shipped."""
         found, _ = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename)
@@ -403,21 +419,7 @@ class FunctionState:
         """Tell the function where its captured names are read."""
         if self._has_captures and not captures:
             return
-        own = module_of(self.fn)
-        cells = dict(zip(self.fn.__code__.co_freevars, self.fn.__closure__ or (), strict=True))
-        homes: list[object] = []
-        for scope, module, name in captures:
-            if "|" in name:
-                homes.append(cell_at(self.fn, scope, module, name, self._spaces))
-            elif scope == "closure":
-                homes.append(cells.get(name, {}))
-            elif module in (own, self.fn.__module__):
-                homes.append(self.fn.__globals__)
-            elif module in self._spaces:
-                homes.append(self._spaces[module])
-            else:
-                loaded = sys.modules.get(module)
-                homes.append({} if loaded is None else loaded.__dict__)
+        homes = [home_of(self.fn, scope, module, name, self._spaces) for scope, module, name in captures]
         self.function._set_captures(homes, [name for _, _, name in captures])
         self._has_captures = True
 
@@ -491,11 +493,11 @@ class FunctionState:
                         other = self._outgrown(args)
                     except UnsupportedError as error:
                         if self.fallback != "python":
-                            raise error.with_traceback(None) from None
+                            raise self.turn_away(error).with_traceback(None) from None
                         return self._run_python(args, error)
                     if other is not None:
                         return other.function._serve(args)
-                if made is None:
+                if made is None and not note.startswith(_NO_VALUE):  # it may have one again
                     self._refuse(exact, kind, note)
             if made is not None:
                 status, result = self.function._try(made, args, missed, False)
@@ -538,7 +540,7 @@ class FunctionState:
         marks: list[tuple[str, float]] = []  # when each stage ended
         try:
             with time_limit(self.settings["jit_timeout_ms"]):
-                plan = plan_live(self._program, self._plannable(args), self.function.read_capture,
+                plan = plan_live(self._program, self._plannable(args), self._read_for_plan,
                                  self.settings["disable_fusions"], self.settings["precision"])
                 marks.append(("plan", perf_counter()))
                 code = lower_plan(plan)
@@ -553,7 +555,7 @@ class FunctionState:
                           f"{stage_times(start, marks)}")
         except PlanRefused as error:
             return None, f"{error.kind}: {error.reason}"
-        except (PrebakeError, MemoryError, RecursionError, NameError):
+        except (PrebakeError, MemoryError, RecursionError):
             raise
         except Exception as error:
             return None, self._broken(error)

@@ -287,11 +287,7 @@ def run_program(program: Program, args: Sequence[object], read_capture: Callable
     NumPy's floating-point warnings are silent.
     """
     frame = Frame(program, fill_defaults(program, args), read_capture or module_captures(program))
-    code = _prepare(program)
-    if precision != "float32":
-        from .precision import handlers
-
-        code = handlers(code, [ins.op for ins in program.code], precision)
+    code = _prepare(program, precision)
     check_unbound = any(value is UNBOUND for value in program.constants)
     pc = 0
     try:
@@ -326,16 +322,21 @@ def run_program(program: Program, args: Sequence[object], read_capture: Callable
         raise point_at_source(error, program, pc)  # noqa: B904 - it is the same exception
 
 
-def _prepare(program: Program) -> list[tuple[Handler, tuple[int, ...], tuple[int, ...]]]:
-    """(handler, operands, registers read) of each instruction, kept on the program."""
-    prepared = program.__dict__.get("_prepared")
+def _prepare(program: Program, precision: str) -> list[tuple[Handler, tuple[int, ...], tuple[int, ...]]]:
+    """(handler, operands, registers read) of each instruction for a precision, kept on the program."""
+    known = program.__dict__.setdefault("_prepared", {})
+    prepared = known.get(precision)
     if prepared is None:
         prepared = [(HANDLERS[ins.op], ins.args, registers_read(ins.op, ins.args)) for ins in program.code]
         if program.__dict__.get("calls_objects"):  # compiled here: it may call what it was not made for
             for at, ins in enumerate(program.code):
                 if HANDLERS[ins.op] is exec_call_kernel and ins.args[1] == CALL_OTHER and ins.args[2] > 2:
                     prepared[at] = (_exec_other, *prepared[at][1:])
-        program.__dict__["_prepared"] = prepared
+        if precision != "float32":
+            from .precision import handlers
+
+            prepared = handlers(prepared, [ins.op for ins in program.code], precision)
+        known[precision] = prepared
     return prepared
 
 

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from stat import S_ISREG
 from typing import Any
@@ -38,6 +39,7 @@ MANIFEST = "packs.json"
 is_packing = False  # `prebake pack` is at work: a folder that is not there yet is no fault
 _STAMP = ("packs_format", "prebake_version", "platform")
 _WHAT = "packs '{}' were not used"
+_NAMED = 3  # arrays that a message names
 _EFFECT = "constant operands are packed in each process"
 
 
@@ -63,6 +65,7 @@ class Packs(Mapping[str, np.ndarray]):
         self._sizes: dict[int, list[int]] = {}
         self._names: dict[str, list[Any]] = {}
         self._records: dict[str, Any] = {}
+        self._raw_names: dict[str, Any] = {}  # as the manifest has them
         self._files: dict[str, tuple[Any, tuple[int, ...]]] = {}  # layout -> mapped file and its identity
         self._stored: dict[str, list[dict[Any, Any]]] = {}
         self._manifest: tuple[int, ...] = ()
@@ -152,7 +155,7 @@ class Packs(Mapping[str, np.ndarray]):
         wrong = bundle.wrong_digest(data)
         if wrong is not None:
             raise self.refuse("manifest digest", *wrong)
-        self._arrays_record, self._records = arrays, records
+        self._arrays_record, self._records, self._raw_names = arrays, records, names
         opened = self._open("arrays", arrays)
         self._check("arrays", arrays, opened)
         mapped = opened[0]
@@ -242,8 +245,16 @@ class Packs(Mapping[str, np.ndarray]):
                 raise self.refuse(f"{field}.items[{number}]", "inside its file", f"bytes {at} to {at + size}")
             found = bundle.file_digest(view[at:at + size])
             if found != digest:
-                raise self.refuse(f"{field}.items[{number}] digest", digest[:16], found[:16])
+                raise self.refuse(f"{field}.items[{number}] digest{self._held(field, number)}", digest[:16], found[:16])
         log(f"packs {self.name}: {field} checked, {mapped.size} bytes")
+
+    def _held(self, field: str, number: int) -> str:
+        """' (of 'layers[0].w')': the arrays that an item of a file holds, or whose packs it holds."""
+        with suppress(KeyError, TypeError, ValueError, IndexError):
+            item = number if field == "arrays" else self._records[field.partition(".")[2]]["items"][number][3]
+            named = [repr(name) for name, row in self._raw_names.items() if row[0] == item]
+            return f" (of {', '.join(named[:_NAMED])})" if named else ""
+        return ""
 
     def _layout(self, layout: str) -> list[dict[Any, Any]]:
         """For each array: its packs of a layout. Where they do not fit, `refused` says why and there are none."""
@@ -277,7 +288,9 @@ class Packs(Mapping[str, np.ndarray]):
         """Warn that arrays do not hold what was packed. differing: descriptions, of `count` arrays in all."""
         if differing:
             bundle.report(self.refuse("arrays", f"the values of '{self.object}' when it was packed",
-                                      f"{len(differing)} of {count} hold others, the first {differing[0]}", "STALE_SOURCE",
+                                      f"{len(differing)} of {count} hold others: {', '.join(differing[:_NAMED])}"
+                                      + (f" and {len(differing) - _NAMED} more" if len(differing) > _NAMED else ""),
+                                      "STALE_SOURCE",
                                       effect="these are packed in each process"))
 
 
