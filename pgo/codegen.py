@@ -92,7 +92,7 @@ class Module:
         if self.has_products:
             parts.append('#include "pb_bundle_product.h"')
         for text, name in self.nests.items():
-            attribute = "static inline" if name in self.hot else "static __attribute__((noinline, noclone))"
+            attribute = "static inline" if name in self.hot else "static PB_APART"
             parts.append(f"{attribute} int {name}{text}")
         parts.extend(text for _, text in self.kernels)
         rows = "".join(f'    {{"{name}", {name}_bind, {name}_run}},\n' for name, _ in self.kernels)
@@ -385,7 +385,7 @@ class _KernelPrinter:
         test = f"c{n} < e{n}" if least > 0 else f"c{n} > e{n}" if most < 0 else \
             f"s{n} > 0 ? c{n} < e{n} : c{n} > e{n}"
         if "?" not in test and any(isinstance(i, (NestCode, ContractCode, For, While)) for i in instr.body):
-            self.lines.append("#pragma GCC unroll 1")  # its trips are long: copies of them only cost compile time
+            self.lines.append("PB_ROLLED")  # its trips are long: copies of them only cost compile time
         self.line(f"for (int64_t c{n} = {start}; {test}; c{n} += s{n}) {{")
         self.known.forget(inside)
         if least > 0 and low <= high - 1:

@@ -137,7 +137,7 @@ class _Printer(LoopPrinter):
                 step = str(access.item_bytes) if stride.value == access.item_bytes else stride.text()
                 value = store(result, access.memory, f"s{k}_at[l]" if out.reduce in ARG_REDUCTIONS else f"s{k}[l]")
                 target = f"pb_at_{access.memory}({self.pointer[access.name]} + (j + l) * {step})"
-                self.out("#pragma GCC ivdep")
+                self.out("PB_VECTOR")
                 self.out(f"for (int64_t l = 0; l < m; l++) {target} = {value};")
         if self.reductions and not self.is_inner_reduced:
             self.out("}")
@@ -258,7 +258,7 @@ class _Printer(LoopPrinter):
                                     *(s for k in stores for s, _, _ in nest.outs[k].indexes),
                                     *(nest.outs[k].slot for k in self.reductions if not self.is_inner_reduced)])
         if not self.is_scatter:
-            self.out("#pragma GCC ivdep")
+            self.out("PB_VECTOR")
         self.out("for (int64_t l = 0; l < m; l++) {")
         for slot in slots:
             if slot in needed:

@@ -88,7 +88,7 @@ PB_INLINE pb_f32 pb_arcsin_rest_f32(pb_f32 s, pb_f32 z) {
         t = t * left, turns = left < 0 ? 4 - turns : turns;                                                             \
         pb_##T rest = turns * PB_QUARTER_REST_##T + pb_arctan_rest_##T(t);                                              \
         pb_##T r = __builtin_copysign##S(turns * PB_QUARTER_##T + (rest + t), y);                                       \
-        return (x != x) | (y != y) ? x + y : r;                                                                         \
+        return ((x != x) | (y != y)) ? x + y : r;                                                                       \
     }                                                                                                                   \
     PB_INLINE pb_##T pb_arcsin_##T(pb_##T x) {                                                                          \
         pb_##T a = __builtin_fabs##S(x), half = (pb_##T)0.5 - (pb_##T)0.5 * a;                                          \

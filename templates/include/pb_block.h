@@ -8,14 +8,9 @@
  */
 #ifndef PB_BLOCK_H
 #define PB_BLOCK_H
+#include "pb_compiler.h"
 #include "pb_compress.h"
 #include "pb_scalar.h"
-
-#ifdef __clang__
-#define PB_VECTOR _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define PB_VECTOR _Pragma("GCC ivdep")
-#endif
 
 typedef void (*pb_block_fn)(char *out, const char *a, const char *b, const char *c, int64_t n);
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "pb_abi.h"
+#include "pb_compiler.h"
 #include "pb_compress.h"
 #include "pb_scalar.h"
 #include "pb_vector.h"
@@ -18,7 +19,7 @@
 #define PB_BLOCK 256 /* elements that are staged at a time (pgo/codegen_nest.py BLOCK) */
 
 #define PB_BUNDLE_INLINE static inline __attribute__((always_inline, unused))
-#define PB_BUNDLE_SHARED static __attribute__((noinline, noclone, unused))
+#define PB_BUNDLE_SHARED static PB_APART __attribute__((unused))
 
 /* Elements in memory, at any alignment: `pb_at_f32(address)` is an lvalue. */
 #define PB_MEMORY_AT(D) typedef pb_##D pb_mem_##D __attribute__((aligned(1), may_alias));

@@ -125,7 +125,7 @@ PB_INLINE pb_f64 pb_tanh_f64(pb_f64 x) {
 PB_INLINE pb_f32 pb_hypot_f32(pb_f32 a, pb_f32 b) {
     pb_f64 x = a, y = b;
     pb_f32 h = (pb_f32)__builtin_sqrt(x * x + y * y);
-    return (__builtin_fabsf(a) == PB_INF_f32) | (__builtin_fabsf(b) == PB_INF_f32) ? PB_INF_f32 : h;
+    return ((__builtin_fabsf(a) == PB_INF_f32) | (__builtin_fabsf(b) == PB_INF_f32)) ? PB_INF_f32 : h;
 }
 
 /* Both sides scaled by the power of two of the longer one, so that nothing leaves the range: the squares, their sum and the
@@ -138,7 +138,7 @@ PB_INLINE pb_f64 pb_hypot_f64(pb_f64 a, pb_f64 b) {
     uint64_t power = pb_bits_f64(bounded) & exponent;
     pb_f64 scale = pb_from_bits_f64(0x7fe0000000000000u - power), x = longer * scale, y = shorter * scale;
     pb_f64 h = __builtin_sqrt(x * x + y * y) * pb_from_bits_f64(power);
-    return (a == PB_INF_f64) | (b == PB_INF_f64) ? PB_INF_f64 : h;
+    return ((a == PB_INF_f64) | (b == PB_INF_f64)) ? PB_INF_f64 : h;
 }
 
 /* 1 - exp(a polynomial) from 59/64 on, below it an odd polynomial: both minimax fits, to log(erfc(x)) / x and erf(x) / x - 1 */

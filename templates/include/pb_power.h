@@ -56,7 +56,7 @@ PB_INLINE pb_f64 pb_quick_pow_f64(pb_f64 x, pb_f64 y, pb_f64 *doubt) {
     pb_f64 r = PB_FMA_f64(n, -6.93147180369123816490e-01, p), r_rest = PB_FMA_f64(n, -1.90821492927058770002e-10, p_rest);
     pb_f64 s = r + r_rest, s_rest = (r - s) + r_rest;
     pb_f64 one = 1.0 + s, one_rest = ((1.0 - one) + s) + PB_FMA_f64(s_rest, s, s_rest);
-    *doubt = (x >= 0x1p-1022) & (x < PB_INF_f64) & (__builtin_fabs(p) < 708.0) ? 0.0 : 1.0;
+    *doubt = ((x >= 0x1p-1022) & (x < PB_INF_f64) & (__builtin_fabs(p) < 708.0)) ? 0.0 : 1.0;
     return (one + (one_rest + pb_expm1_rest_f64(s))) * pb_scale_f64(shifted);
 }
 PB_INLINE pb_f32 pb_quick_pow_f32(pb_f32 x, pb_f32 y, pb_f32 *doubt) {
@@ -69,7 +69,7 @@ PB_INLINE pb_f32 pb_quick_pow_f32(pb_f32 x, pb_f32 y, pb_f32 *doubt) {
     e = PB_FMA_f64(e, s, 0.16666665909137154);
     e = PB_FMA_f64(e, s, 0.5000000069096189);
     pb_f32 size = (pb_f32)p;
-    *doubt = (x > 0) & (x < PB_INF_f32) & (__builtin_fabsf(size) < 150.0f) ? 0.0f : 1.0f;
+    *doubt = ((x > 0) & (x < PB_INF_f32) & (__builtin_fabsf(size) < 150.0f)) ? 0.0f : 1.0f;
     return (pb_f32)((1.0 + PB_FMA_f64(e, s * s, s)) * pb_scale_f64(shifted));
 }
 #if !defined(PB_ONLY_USED) || defined(PB_USE_pow)

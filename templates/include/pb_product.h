@@ -23,6 +23,7 @@
 #define PB_PRODUCT_F64 1
 #endif
 
+#include "pb_compiler.h"
 #include "pb_round.h"
 #include "pb_width.h"
 
@@ -94,11 +95,7 @@ typedef struct {
 #define PBP_INLINE static inline __attribute__((always_inline, unused))
 #define PBP_FUNCTION static __attribute__((unused))
 #define PBP_NOINLINE static __attribute__((noinline, unused))
-#ifdef __clang__
-#define PBP_UNROLL _Pragma("clang loop unroll(full)")
-#else
-#define PBP_UNROLL _Pragma("GCC unroll 32")
-#endif
+#define PBP_UNROLL PB_UNROLL(32)
 #ifndef __has_builtin
 #define __has_builtin(x) 0
 #endif

@@ -16,6 +16,7 @@
  */
 #ifndef PB_VECTOR_H
 #define PB_VECTOR_H
+#include "pb_compiler.h"
 #include "pb_scalar.h"
 #include "pb_width.h"
 
@@ -31,12 +32,12 @@
     PB_INLINE void pb_v_put_##T(void *p, pb_v_##T v) { *(pb_vmem_##T *)p = v; }                                         \
     PB_INLINE pb_v_##T pb_v_few_##T(const char *p, int64_t step, int64_t n) {                                           \
         pb_v_##T r = {0};                                                                                               \
-        _Pragma("GCC unroll 16") for (int i = 0; i < PB_V_##T - 1; i++)                                                 \
+        PB_UNROLL(16) for (int i = 0; i < PB_V_##T - 1; i++)                                                            \
             if (i < n) r[i] = *(const pb_vone_##T *)(p + i * step);                                                     \
         return r;                                                                                                       \
     }                                                                                                                   \
     PB_INLINE void pb_v_put_few_##T(char *p, pb_v_##T v, int64_t step, int64_t n) {                                     \
-        _Pragma("GCC unroll 16") for (int i = 0; i < PB_V_##T - 1; i++)                                                 \
+        PB_UNROLL(16) for (int i = 0; i < PB_V_##T - 1; i++)                                                            \
             if (i < n) *(pb_vone_##T *)(p + i * step) = v[i];                                                           \
     }                                                                                                                   \
     PB_INLINE pb_v_##T pb_v_head_##T(const void *p, int64_t n) {                                                        \
@@ -49,12 +50,12 @@
     PB_INLINE pb_v_##T pb_v_pick_##T(const char *p, int64_t step, int64_t n) {                                          \
         if (n < PB_V_##T) return pb_v_few_##T(p, step, n);                                                              \
         pb_v_##T r = {0}; /* lane by lane: what goes through memory waits until it is there */                          \
-        _Pragma("GCC unroll 16") for (int i = 0; i < PB_V_##T; i++) r[i] = *(const pb_vone_##T *)(p + i * step);        \
+        PB_UNROLL(16) for (int i = 0; i < PB_V_##T; i++) r[i] = *(const pb_vone_##T *)(p + i * step);                   \
         return r;                                                                                                       \
     }                                                                                                                   \
     PB_INLINE void pb_v_drop_##T(char *p, pb_v_##T v, int64_t step, int64_t n) {                                        \
         if (n < PB_V_##T) pb_v_put_few_##T(p, v, step, n);                                                              \
-        else _Pragma("GCC unroll 16") for (int i = 0; i < PB_V_##T; i++) *(pb_vone_##T *)(p + i * step) = v[i];         \
+        else PB_UNROLL(16) for (int i = 0; i < PB_V_##T; i++) *(pb_vone_##T *)(p + i * step) = v[i];                    \
     }
 PB_V_TYPE(f32) PB_V_TYPE(f64) PB_V_TYPE(i32) PB_V_TYPE(i64)
 typedef pb_v_i32 pb_v_b32;
@@ -67,7 +68,7 @@ typedef pb_v_i64 pb_v_b64;
 #else
 #define PB_V_OPAQUE(x) (void)0
 #endif
-#define PB_V_EACH(T) _Pragma("GCC unroll 1") for (int i = 0; i < PB_V_##T; i++)
+#define PB_V_EACH(T) PB_ROLLED for (int i = 0; i < PB_V_##T; i++)
 #define PB_V_LANES1(op, T)                                                                                              \
     PB_INLINE pb_v_##T pb_v_##op##_##T(pb_v_##T a) {                                                                    \
         pb_vlanes_##T x = {.v = a}, r;                                                                                  \
