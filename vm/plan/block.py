@@ -118,13 +118,13 @@ class _Blocker:
             reads = [(step.a, 0), (step.b, -1)] + ([(step.bias, -1)] if step.bias is not None else [])
             reads += [(step.residual, 0)] if step.residual is not None else []
             return self._fits(run, step, 0, reads, [(step.out, 0)])
-        if any(out.indexes for out in step.outs):
+        if run.rows not in step.axes or any([out.indexes for out in step.outs]):
             return False
         views, outs = accesses(step)
         for axis, extent in enumerate(step.axes):
-            if extent is not run.rows or any(out.reduced >> axis & 1 for out in step.outs):
+            if extent is not run.rows or any([out.reduced >> axis & 1 for out in step.outs]):
                 continue
-            if any(item.kind == "iota" and item.axis == axis for item in step.inputs):
+            if any([item.kind == "iota" and item.axis == axis for item in step.inputs]):
                 continue
             if self._fits(run, step, axis, [(view, axis) for view in views], [(view, axis) for view in outs]):
                 return True

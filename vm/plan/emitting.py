@@ -11,7 +11,7 @@ import numpy as np
 from ...templates.records import replace
 from ..lang.bytecode import Program
 from .body import NestBody, ScalarBody, for_memory
-from .extents import ONE, ZERO, Expr, compare, const
+from .extents import ONE, ZERO, Expr, compare, const, mul
 from .planner_errors import PlanRefused
 from .reading import LiveReader, RecordedReader
 from .signature import DTYPE_NAMES
@@ -70,12 +70,12 @@ class Emitting(State):
             raise PlanRefused(f"dtype {dtype} is not planned", kind="dtype")
         is_bounded, size, exact = True, const(ITEM_BYTES[dtype]), const(ITEM_BYTES[dtype])
         for extent in shape:
-            exact = exact * extent
-            upper = self.facts.upper_entry(extent)
+            exact = mul(exact, extent)
+            upper = extent if extent.is_entry else self.facts.upper_entry(extent)
             if upper is None:
                 is_bounded = False
             else:
-                size = size * upper
+                size = mul(size, upper)
         return shape, contiguous_strides(shape, ITEM_BYTES[dtype]), size if is_bounded else exact, is_bounded
 
     def emit(self, step: Step) -> None:
@@ -295,7 +295,7 @@ class Emitting(State):
         for extent, stride, target in zip(view.shape, view.strides, shape[lead:], strict=True):
             if extent is target or (extent.value != 1 and self.must_equal(extent, target)):
                 strides.append(stride)
-            elif self.facts.ask_equal(extent, 1):
+            elif extent.value == 1 or self.facts.ask_equal(extent, 1):
                 strides.append(ZERO)
             else:
                 raise PlanRefused(f"extent {extent!r} does not broadcast to {target!r}", kind="shape-error")

@@ -110,13 +110,16 @@ class _Sharer:
     def _key(self, nest: Nest) -> object:
         """Equal for nests that give equal temporaries; None for one that stays."""
         out = nest.outs[0]
-        if len(nest.outs) != 1 or (out.reduce == "store" and not all(
-                item.view is None or item.view.buffer in self.small for item in nest.inputs)):
+        if len(nest.outs) != 1:
             return None
+        if out.reduce == "store":
+            for item in nest.inputs:
+                if item.view is not None and item.view.buffer not in self.small:
+                    return None
         view = out.view
         if view.buffer.kind != "temp" or not self._is_fixed(view) or out.mask >= 0 or out.indexes:
             return None
-        if not all(extent.is_entry for extent in nest.axes):
+        if not all([extent.is_entry for extent in nest.axes]):
             return None
         inputs = []
         for item in nest.inputs:

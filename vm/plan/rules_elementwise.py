@@ -99,7 +99,7 @@ Expression = Callable[[Any, list[Any]], Any]
 
 
 # operations and result slot of what `elementwise` was told the name of, by that name and the inputs' native dtypes
-_known: dict[tuple[object, tuple[str, ...]], tuple[tuple[NestOp, ...], int]] = {}
+_known: dict[tuple[object, ...], tuple[tuple[NestOp, ...], int]] = {}
 
 
 def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Expression,
@@ -114,8 +114,12 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
     t.has_odd = t.has_odd or dtype in ODD
     if dtype in HALVES:
         operands = [as_half(t, v, dtype) if isinstance(v, Num) and v.dtype not in (dtype, "bool") else v for v in operands]
-    arrays = [v for v in operands if isinstance(v, Arr)]
-    shape = t.broadcast(*[a.view.shape for a in arrays]) if arrays else ()
+    arrays, shapes = [], []
+    for v in operands:
+        if isinstance(v, Arr):
+            arrays.append(v)
+            shapes.append(v.view.shape)
+    shape = t.broadcast(*shapes) if shapes else ()
     if not shape:
         body = t.scalar_body()
         slots = [t.scalar_slot(body, t.load(v) if isinstance(v, Arr) else v) for v in operands]
@@ -130,21 +134,23 @@ def elementwise(t: Typer, operands: list[Value], dtype: str, expression: Express
             return Num(Literal(slot.const, "i64"), dtype)
         return Num(slot, dtype)
     nest = NestBody()
-    slots = [t.slot(nest, v, shape) for v in operands]
-    made = None
-    is_plain = name is not None and not nest.pending and len(nest.inputs) == len(operands)
-    if is_plain:
-        key = (name, tuple([item.dtype for item in nest.inputs]))
+    slots = []
+    for v in operands:
+        slots.append(nest.view(t.broadcast_view(v.view, shape)) if isinstance(v, Arr) else t.scalar_slot(nest, v))
+    made = key = None
+    if name is not None and not nest.pending and len(nest.inputs) == len(operands):
+        key = (name, *[item.dtype for item in nest.inputs])
         made = _known.get(key)
     if made is None:
         slot = nest.only(for_memory(nest, expression(nest, slots), dtype))
         made = tuple(nest.finish()), nest.number(slot)
-        if is_plain and len(nest.inputs) == len(operands):
+        if key is not None and len(nest.inputs) == len(operands):
             _known[key] = made
     ops, number = made
     result = t.new_temp(shape, dtype)
-    t.emit(Nest(result.shape, nest.inputs, [*ops], [NestOut(number, "store", result.view)], t.pc))
-    if arrays and arrays[0].origin is not None and all([a.origin is not None for a in arrays]):
+    view = result.view
+    t.emit(Nest(view.shape, nest.inputs, [*ops], [NestOut(number, "store", view)], t.pc))
+    if arrays[0].origin is not None and all([a.origin is not None for a in arrays]):
         result.origin = _selected_alike(t, operands, arrays, result, expression)
     return result
 
@@ -195,9 +201,12 @@ def ufunc(t: Typer, name: str, operands: list[Value], out: Value = NONE, where: 
         exponent = operands[1]
         if not (isinstance(exponent, Num) and exponent.is_constant and exponent.constant >= 0):
             raise PlanRefused("an integer power whose exponent may be negative", kind="int-power")
+    def expression(body: Any, slots: list[Any]) -> Any:
+        return ufunc_expression(name, dtypes, operands)(body, slots)
+
     # a power and operations of uint64 depend on the constants as well
-    alike = None if name == "power" or "u64" in dtypes else (name, dtypes, tuple(map(_is_u64, operands)))
-    value = elementwise(t, operands, dtypes[-1], ufunc_expression(name, dtypes, operands), name=alike)
+    alike = None if name == "power" or "u64" in dtypes else (name, dtypes, t.has_odd and tuple(map(_is_u64, operands)))
+    value = elementwise(t, operands, dtypes[-1], expression, name=alike)
     if dtypes[-1] == "bool" and isinstance(value, Arr):
         from .rules_select import mask_key
         value.key = mask_key(t, name, operands)

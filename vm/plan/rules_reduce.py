@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from .body import NestBody, truth
-from .extents import Expr, compare, const
+from .extents import ONE, ZERO, Expr, compare, const
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, check_weak, elementwise, given, ufunc
 from .rules_view import axes_of, main_diagonal
@@ -50,15 +50,15 @@ def reduce_nest(t: Typer, a: Arr, axes: tuple[int, ...], kind: str, dtype: str, 
         native = COMPUTE[dtype]
         neutral = float(_NEUTRAL[kind]) if native[0] == "f" else bool(_NEUTRAL[kind]) if native == "bool" else _NEUTRAL[kind]
         slot = nest.op("select", native, nest.view(mask_view), slot, nest.const(neutral, native))
-    kept = tuple(const(1) if i in axes else e for i, e in enumerate(a.shape))
+    kept = tuple([ONE if i in axes else e for i, e in enumerate(a.shape)])
     out = t.new_temp(kept, dtype)
     mask = 0
     strides = []
     for i, stride in enumerate(out.view.strides):
         mask |= (i in axes) << i
-        strides.append(const(0) if i in axes else stride)
+        strides.append(ZERO if i in axes else stride)
     ops = nest.finish()
-    target = View(out.view.buffer, dtype, a.shape, tuple(strides), const(0))
+    target = View(out.view.buffer, dtype, a.shape, tuple(strides), ZERO)
     outs = [NestOut(nest.number(slot), kind, target, reduced=mask)]
     count = None
     if mask_view is not None and origin is not None and origin.count is None and len(axes) == a.ndim:
@@ -299,7 +299,7 @@ def divide_by(t: Typer, value: Value, count: Value, dtype: str) -> Value:
     """value / count in `dtype`, as NumPy's mean divides."""
     native = COMPUTE[dtype]
     return elementwise(t, [value, count], dtype, lambda body, s: body.op(
-        "div", native, body.cast(s[0], native), body.cast(s[1], native)))
+        "div", native, body.cast(s[0], native), body.cast(s[1], native)), name=("mean", dtype))
 
 
 @rule("np.mean", "arr.mean")
@@ -337,7 +337,7 @@ def _variance(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, ddof: V
         d = body.op("sub", native, body.cast(slots[0], native), slots[1])
         return body.op("mul", native, d, d)
 
-    squares = elementwise(t, [arr, middle], name, deviation)
+    squares = elementwise(t, [arr, middle], name, deviation, name=("deviation", name))
     total = reduce_nest(t, as_array(t, squares), axes, "sum", name, _flag(t, keepdims))
     if given(ddof) and not (isinstance(ddof, Num) and ddof.is_constant and ddof.constant == 0):
         if not isinstance(ddof, Num) or ddof.python != "int":
