@@ -1,8 +1,10 @@
 """Measured gains: candidate kernels are built into a scratch bundle and timed against the tape on synthetic arguments.
 
 Both are timed at the level that they share, `bind` and `run` over one frame (pb_abi.h), from a loop in C; what the
-dispatcher adds to every call is measured once and counted to each. A figure is the least of several rounds, taken in
-turns, so that a slow moment of the machine spoils a round and not a comparison.
+dispatcher adds to every call is measured once and counted to each. Rounds are taken in turns and compared round by round,
+so that a slow moment of the machine spoils a round and not a comparison; a figure is the median, with the range that it may
+lie in (`spread.py`). Rounds are added until that range decides whether a kernel is worth it. Where it does not, nothing is
+gained as far as anybody knows: the plan does without the kernel, and a covering kernel that may be as fast as the tape stays.
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ from .kernels import BuiltFunction, BuiltPlan, plan_kernels
 from .planning import NotMeasured, recorded_signature, recordings_of
 from .samples import Samples
 from .schema import Bucket, BucketsFile, FunctionBuckets, dump_buckets, file_stem, programs_folder
+from .spread import Spread, compared
 
 _MOST_NARROW = 24  # narrow candidates that are built: those whose calls take most time
 _LEAST_SHARE = 0.005  # of all calls' time; below, no gain is worth a kernel
-_ROUNDS = 5
-_ROUND_NS = 1_500_000
+_ROUNDS, _MOST_ROUNDS = 9, 41
+_ROUND_NS = 400_000
+_GAIN = 1.05  # what is to be decided: `Limits.min_gain`
 _MOST_ELEMENTS = 4 << 20  # of one array: larger shapes are not timed
 
 _TIMER = """
@@ -61,13 +65,16 @@ __attribute__((visibility("default"))) int64_t prebake_time(entry f, const void 
 class MeasuredModel:
     """A cost model from measured times.
 
-    ratios: (group, box) -> (logarithm of the elements, share of the tape's time) at each shape that was timed.
-    A candidate that was not timed is taken to gain nothing over the widest of its group.
+    ratios: (group, box) -> (logarithm of the elements, share of the tape's time) at each shape that was timed: of a
+    widest candidate the middle one, but not above 1 while it may be that; of a narrow one the worst that it may be, beside
+    the widest. A candidate that was not timed is taken to gain nothing over the widest of its group.
+    spreads: (group, box) -> speed-up at the shape that takes most time, over the tape or over the widest.
     """
 
     ratios: dict[tuple[int, str], list[tuple[float, float]]] = field(default_factory=dict)
     widest: dict[int, tuple[int, str]] = field(default_factory=dict)
     prior: PriorModel = field(default_factory=PriorModel)
+    spreads: dict[tuple[int, str], Spread] = field(default_factory=dict)
 
     def ratio(self, group: Group, candidate: Candidate, point: Any) -> float:
         """See CostModel."""
@@ -111,8 +118,7 @@ def measure_candidates(functions: Sequence[FunctionPlan], groups: Sequence[Group
             mine = [(c, index) for c, (_, index) in zip(chosen, owners, strict=True) if c.group == number]
             if mine:
                 owner = group.function
-                found = _time_group(built[owner], by_name[owner], group, mine, table, timer, dispatch_ns)
-                model.ratios.update({(number, box): ratios for box, ratios in found.items()})
+                _time_group(model, built[owner], by_name[owner], number, group, mine, table, timer, dispatch_ns)
         del keep
     return model
 
@@ -164,27 +170,41 @@ def _scratch_config(functions: Sequence[FunctionPlan], groups: Sequence[Group], 
     return config, owners
 
 
-def _time_group(built: BuiltFunction, function: FunctionPlan, group: Group, mine: Sequence[tuple[Candidate, int]],
-                table: Any, timer: Any, dispatch_ns: float) -> dict[str, list[tuple[float, float]]]:
-    """Box -> (logarithm of the elements, share of the tape's time); mine: (candidate, index of its bucket).
+def _time_group(model: MeasuredModel, built: BuiltFunction, function: FunctionPlan, number: int, group: Group,
+                mine: Sequence[tuple[Candidate, int]], table: Any, timer: Any, dispatch_ns: float) -> None:
+    """Add a group's figures to the model; mine: (candidate, index of its bucket).
 
     At each shape all candidates that hold it are timed side by side, so that they compare shape by shape.
     """
     recorded = recorded_signature(function.signatures[group.signature])
-    found: dict[str, list[tuple[float, float]]] = {}
-    for i in sorted({i for candidate, _ in mine for i in _chosen_points(group, candidate)}):
+    points = {candidate.text(): _chosen_points(group, candidate) for candidate, _ in mine}
+    for i in sorted(set().union(*points.values())):
         values = group.values(group.points[i])
         if group.elements(values) > _MOST_ELEMENTS:
             continue
         extents = dict(recorded.sample) | {s: values[n] for n in group.names for s in function.symbols[n]}
         inside = [(c, built.buckets.buckets[at]) for c, at in mine if i in c.members]
-        nanoseconds = _time_shape(built, [bucket for _, bucket in inside], extents, table, timer)
-        tape = nanoseconds.pop(-1, None)
-        for at, value in nanoseconds.items():
-            if tape is not None:
-                ratio = (value + dispatch_ns) / (tape + dispatch_ns)
-                found.setdefault(inside[at][0].text(), []).append((math.log1p(group.elements(values)), ratio))
-    return found
+        widest = next((at for at, (c, _) in enumerate(inside) if not c.fixed), None)
+        rounds = _time_shape(built, [bucket for _, bucket in inside], extents, table, timer, widest)
+        rounds = {at: [t + dispatch_ns for t in times] for at, times in rounds.items()}
+        tape = rounds.pop(-1, None)
+        if tape is None:
+            continue
+        size = math.log1p(group.elements(values))
+        wide = compared(rounds[widest], tape) if widest in rounds else None
+        base = _not_above_one(wide) if wide is not None else 1.0
+        for at, times in rounds.items():
+            candidate = inside[at][0]
+            against = compared(times, tape) if at == widest or wide is None else compared(times, rounds[widest])  # type: ignore[index]
+            ratio = base if at == widest else base * against.high
+            model.ratios.setdefault((number, candidate.text()), []).append((size, ratio))
+            if i == points[candidate.text()][0]:
+                model.spreads[number, candidate.text()] = against.inverse()
+
+
+def _not_above_one(share: Spread) -> float:
+    """The middle, unless that is above 1 where 1 is possible: what may be as fast as the tape is not called slower."""
+    return share.middle if share.middle <= 1 else max(1.0, share.low)
 
 
 def _chosen_points(group: Group, candidate: Candidate) -> list[int]:
@@ -197,9 +217,12 @@ def _chosen_points(group: Group, candidate: Candidate) -> list[int]:
     return list(dict.fromkeys([heaviest, by_size[0], by_size[-1]]))
 
 
-def _time_shape(built: BuiltFunction, buckets: Sequence[Bucket], extents: Mapping[str, int], table: Any,
-                timer: Any) -> dict[int, float]:
-    """Bucket's number -> nanoseconds of a call at these extents, -1 -> the tape's; without what cannot be repeated."""
+def _time_shape(built: BuiltFunction, buckets: Sequence[Bucket], extents: Mapping[str, int], table: Any, timer: Any,
+                widest: int | None) -> dict[int, list[float]]:
+    """Bucket's number -> nanoseconds of a call at these extents in each round, -1 -> the tape's; without what cannot be repeated.
+
+    widest: the bucket that the others refine.
+    """
     contestants: dict[int, _Timed] = {}
     leaves: dict[int, dict[int, Any]] = {}
     for at, bucket in enumerate(buckets):
@@ -216,12 +239,28 @@ def _time_shape(built: BuiltFunction, buckets: Sequence[Bucket], extents: Mappin
                         contestants[at], leaves[at] = trial, values
                         if -1 not in contestants:
                             _add_tape(contestants, leaves, plan, values, table, timer)
-    best: dict[int, float] = {}
-    for _ in range(_ROUNDS):
+    rounds: dict[int, list[float]] = {at: [] for at in contestants}
+    while rounds and len(next(iter(rounds.values()))) < _MOST_ROUNDS:
         for at, contestant in contestants.items():
             contestant(leaves[at])
-            best[at] = min(best.get(at, math.inf), contestant.nanoseconds)
-    return {at: value for at, value in best.items() if value >= 0}
+            rounds[at].append(contestant.nanoseconds)
+        done = len(next(iter(rounds.values())))
+        if any(times[-1] < 0 for times in rounds.values()):
+            break
+        if done >= _ROUNDS and _is_decided(rounds, widest):
+            break
+    return {at: times for at, times in rounds.items() if min(times) >= 0}
+
+
+def _is_decided(rounds: Mapping[int, Sequence[float]], widest: int | None) -> bool:
+    """Whether the ranges say of each refinement if it gains enough, and of the widest if it is as fast as the tape."""
+    if widest not in rounds or -1 not in rounds:
+        return True
+    share = compared(rounds[widest], rounds[-1])  # type: ignore[index]
+    if share.low < 1 < share.high and share.middle > 1:
+        return False
+    gains = [compared(times, rounds[widest]).inverse() for at, times in rounds.items() if at not in (-1, widest)]  # type: ignore[index]
+    return all(gain.low > _GAIN or gain.high < _GAIN for gain in gains)
 
 
 def _add_tape(contestants: dict[int, _Timed], leaves: dict[int, dict[int, Any]], plan: BuiltPlan,
@@ -245,11 +284,11 @@ def _dispatch_ns() -> float:
 
     probe, one = jit(_probe), np.ones(1, np.float32)
     best = math.inf
-    for _ in range(5):
+    for _ in range(100):
         began = time.perf_counter_ns()
-        for _ in range(200):
+        for _ in range(50):
             probe(one)
-        best = min(best, (time.perf_counter_ns() - began) / 200)
+        best = min(best, (time.perf_counter_ns() - began) / 50)
     return min(best, 1_000.0)  # more than that, and the interpreter answered
 
 

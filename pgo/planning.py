@@ -20,6 +20,7 @@ from .buckets import (
     default_kernels,
     propose,
 )
+from .decisions import decisions
 from .edges import branch_edges
 from .edits import bucket_comments, bucket_key, candidate_key, dropped_buckets, kept_buckets, known_symbols, shown
 from .freshness import load_program, project_roots, source_state
@@ -144,7 +145,9 @@ def plan(profile: object, output: str | os.PathLike[str] | None = None, *, max_k
         except NotMeasured as error:
             why = f"not measured: {error}"
     selection = choose_kernels(groups, candidates, model or PriorModel(), limits, kept)
-    return _assemble(seen, functions, groups, selection, edited, before, earlier, dropped, output,
+    spreads = getattr(model, "spreads", {})
+    decided = {name: decisions(name, groups, candidates, selection, limits, spreads) for name in functions}
+    return _assemble(seen, functions, groups, selection, edited, before, earlier, dropped, output, decided,
                      measured=model is not None, why=why)
 
 
@@ -181,7 +184,7 @@ def _prepare(seen: FunctionProfile, before: FunctionBuckets | None, roots: Seque
 
 def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Group], selection: Selection,
               kept: Mapping[str, list[Bucket]], before: Mapping[str, FunctionBuckets], earlier: BucketsFile | None,
-              dropped: Mapping[str, tuple[str, ...]], output: str | os.PathLike[str] | None, *,
+              dropped: Mapping[str, tuple[str, ...]], output: str | os.PathLike[str] | None, decided: Mapping[str, list[str]], *,
               measured: bool, why: str) -> Planned:
     n_kept = sum(map(len, kept.values()))
     fresh = by_priority(c for c in selection.choices if not _is_kept(groups, c.candidate, kept, functions))
@@ -210,7 +213,8 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
         symbols |= {n: s for n, s in known_symbols(old, function).items() if n not in symbols}
         parts.append(FunctionBuckets(name, symbols, function.options, buckets, old.comments,
                                      remarks=old.remarks))
-        yaml_notes[name] = _function_notes(function, groups, selection)
+        yaml_notes[name] = _function_notes(function, groups, selection) + decided[name]
+        notes += [f"{name}: {line}" for line in decided[name] if line.startswith("no kernel covers")]
         for number, reason in sorted(function.refused.items()):
             notes.append(f"{name} ({function.signatures[number].text()}): left to the interpreter: {reason}")
         if dropped.get(name):
