@@ -137,32 +137,27 @@ PBP_INLINE void PBP_NAME(fetch_rows)(pb_tile *t, const char *first, int64_t row)
 PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t m, int copied, int64_t copied_row,
                                     const char *a, int spread, char *c, int64_t c_rs, int64_t c_cs, int64_t cols,
                                     int direct, const char *residual, int64_t residual_rs, int64_t residual_cs) {
-    const int64_t count = pb_ceil_div(m, PBP_TILE_ROWS), base = m / count;
-    int64_t extra = m % count;
+    const int64_t count = pb_ceil_div(m, PBP_TILE_ROWS), base = m / count, extra = m % count;
     const int32_t relu = t->relu;
-    const char *ahead = t->ahead;
     if (spread) t->ahead_step = pb_ceil_div(t->ahead_step, count); /* each tile prefetches its part of the next panel */
-    const int64_t share = t->ahead_step * (t->k / 2);
+    t->ahead_tile = spread ? t->ahead_step * (t->k / 2) : 0;
     PBP_REAL buffer[PBP_TILE_ROWS * 8 * PBP_LANES] __attribute__((aligned(64)));
     const int64_t buffer_row = 8 * PBP_LANES;
-    for (int64_t i = 0, rows; i < m; i += rows) {
-        rows = base + (extra-- > 0);
-        t->ahead = ahead;
-        if (spread) ahead += share;
+    for (int64_t at = 0, end; at < count; at = end) { /* in one go the tiles that have as many rows and store into c */
+        const int64_t rows = base + (at < extra);
+        end = !direct ? at + 1 : at < extra ? extra : count;
+        t->tiles = end - at;
         t->a = a;
-        if (copied_row) {
-            t->a_cs = rows * PBP_SIZE;
-            a += copied_row * rows;
-        } else {
-            a += t->a_rs * rows;
+        t->a_tile = copied_row ? copied_row * rows : t->a_rs * rows;
+        if (copied_row) t->a_cs = rows * PBP_SIZE;
+        if (copied) { /* the copy is contiguous: fetch the next tile's rows */
+            PBP_NAME(fetch_rows)(t, a + t->a_tile, rows * PBP_SIZE);
+            t->ahead_tile = t->a_tile;
         }
-        if (copied) PBP_NAME(fetch_rows)(t, a, rows * PBP_SIZE); /* the copy is contiguous: the next tile's rows */
         if (direct) {
             t->c = c;
             t->c_rs = c_rs;
             t->residual = residual;
-            if (t->resume) /* the next tile begins with what it has so far */
-                for (int64_t r = 0; r < rows; r++) __builtin_prefetch(c + (rows + r) * c_rs, 1);
             tiles[rows - 1](t);
         } else {
             t->c = (char *)buffer;
@@ -185,8 +180,10 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
                 for (int64_t j = 0; j < cols; j++)
                     *(PBP_ELEM *)(c + r * c_rs + j * c_cs) = buffer[r * buffer_row + j];
         }
-        c += c_rs * rows;
-        if (residual) residual += residual_rs * rows;
+        a += t->a_tile * t->tiles;
+        c += c_rs * rows * t->tiles;
+        t->ahead += t->ahead_tile * t->tiles;
+        if (residual) residual += residual_rs * rows * t->tiles;
     }
     t->relu = relu;
 }

@@ -100,11 +100,12 @@ typedef struct {
 #define __has_builtin(x) 0
 #endif
 
-/* One block of c: R rows by whole vectors, contiguous along the row. */
+/* Blocks of c, one below the other, each R rows by whole vectors that are contiguous along the row. */
 typedef struct {
+    int64_t tiles; /* how many blocks */
     int64_t k;
     const char *a;
-    int64_t a_rs, a_cs;
+    int64_t a_rs, a_cs, a_tile; /* tile: to the next one's rows */
     const char *b;
     int64_t b_rs, b_ps; /* from one row of a panel to the next; from one panel to the next */
     char *c;
@@ -115,9 +116,10 @@ typedef struct {
     int32_t relu;
     int32_t resume; /* start from what c holds: a later block of k */
     /* Tiles prefetch a row's bytes (of each of their panels) for each row of k, by turns at `ahead` and ahead_other bytes from
-     * there; both places move by ahead_step once used and, after `turn` rows, by ahead_jump once. */
+     * there; both places move by ahead_step once used and, after `turn` rows, by ahead_jump once. The next tile begins
+     * ahead_tile bytes further. */
     const char *ahead;
-    int64_t ahead_other, ahead_step, ahead_jump, turn;
+    int64_t ahead_other, ahead_step, ahead_jump, turn, ahead_tile;
 } pb_tile;
 
 typedef void (*pb_tile_fn)(const pb_tile *);

@@ -45,20 +45,22 @@ PBP_INLINE void PBP_KIND(load)(const int count, const char *p, PBP_VEC *v) {
 #endif
 }
 
-PBP_INLINE void PBP_KIND(tile_body)(const int R, const int NV, const pb_tile *t) {
+PBP_INLINE void PBP_KIND(tile_body)(const int R, const int NV, const pb_tile *t, const char *a, char *c,
+                                    const char *residual, const char *ahead) {
     PBP_VEC acc[32];
-    const char *a = t->a, *b = t->b;
-    const int64_t a_rs = t->a_rs, a_cs = t->a_cs, b_rs = t->b_rs, b_ps = t->b_ps;
+    const char *b = t->b;
+    const int64_t a_rs = t->a_rs, a_cs = t->a_cs, b_rs = t->b_rs, b_ps = t->b_ps, c_rs = t->c_rs;
     if (t->resume) {
         PBP_UNROLL
-        for (int r = 0; r < R; r++)
+        for (int r = 0; r < R; r++) {
+            __builtin_prefetch(c + (R + r) * c_rs, 1); /* the next tile begins with what it has so far */
             PBP_UNROLL
-            for (int v = 0; v < NV; v++) acc[r * NV + v] = *(const PBP_MEM *)(t->c + r * t->c_rs + v * PB_VECTOR_BYTES);
+            for (int v = 0; v < NV; v++) acc[r * NV + v] = *(const PBP_MEM *)(c + r * c_rs + v * PB_VECTOR_BYTES);
+        }
     } else {
         PBP_UNROLL
         for (int i = 0; i < R * NV; i++) acc[i] = (PBP_VEC){0};
     }
-    const char *ahead = t->ahead;
     const int64_t ahead_step = t->ahead_step;
     const char *other = ahead + t->ahead_other;
     /* One row runs faster on the hardware's own prefetching; one vector is what is left of a row of panels. */
@@ -115,12 +117,12 @@ PBP_INLINE void PBP_KIND(tile_body)(const int R, const int NV, const pb_tile *t)
             for (int r = 0; r < R; r++) acc[r * NV + v] += bias;
         }
     }
-    if (t->residual) {
+    if (residual) {
         PBP_UNROLL
         for (int r = 0; r < R; r++)
             PBP_UNROLL
             for (int v = 0; v < NV; v++)
-                acc[r * NV + v] += *(const PBP_MEM *)(t->residual + r * t->residual_rs + v * PB_VECTOR_BYTES);
+                acc[r * NV + v] += *(const PBP_MEM *)(residual + r * t->residual_rs + v * PB_VECTOR_BYTES);
     }
     if (t->relu) {
         PBP_UNROLL
@@ -129,11 +131,22 @@ PBP_INLINE void PBP_KIND(tile_body)(const int R, const int NV, const pb_tile *t)
     PBP_UNROLL
     for (int r = 0; r < R; r++)
         PBP_UNROLL
-        for (int v = 0; v < NV; v++) *(PBP_MEM *)(t->c + r * t->c_rs + v * PB_VECTOR_BYTES) = acc[r * NV + v];
+        for (int v = 0; v < NV; v++) *(PBP_MEM *)(c + r * c_rs + v * PB_VECTOR_BYTES) = acc[r * NV + v];
 }
 
 #define PBP_TILE_NAME(r, v) PBP_KIND(tile_##r##x##v)
-#define PBP_TILE(r, v) PBP_NOINLINE void PBP_TILE_NAME(r, v)(const pb_tile *t) { PBP_KIND(tile_body)(r, v, t); }
+#define PBP_TILE(r, v)                                                   \
+    PBP_NOINLINE void PBP_TILE_NAME(r, v)(const pb_tile *t) {             \
+        const char *a = t->a, *residual = t->residual, *ahead = t->ahead; \
+        char *c = t->c;                                                   \
+        for (int64_t left = t->tiles; left > 0; left--) {                 \
+            PBP_KIND(tile_body)(r, v, t, a, c, residual, ahead);          \
+            a += t->a_tile;                                               \
+            c += r * t->c_rs;                                             \
+            ahead += t->ahead_tile;                                       \
+            if (residual) residual += r * t->residual_rs;                 \
+        }                                                                 \
+    }
 PBP_TILE(1, 1) PBP_TILE(2, 1) PBP_TILE(3, 1) PBP_TILE(4, 1)
 PBP_TILE(1, 2) PBP_TILE(2, 2) PBP_TILE(3, 2) PBP_TILE(4, 2)
 PBP_TILE(1, 4) PBP_TILE(2, 4) PBP_TILE(1, 8) PBP_TILE(2, 6)
