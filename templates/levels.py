@@ -1,7 +1,8 @@
 """CPU levels: what each is compiled with, which one this host can run, and the stencil library made for it.
 
 Levels are the x86-64 micro-architecture levels; "generic" is whatever the compiler assumes by itself, and the only one
-on other architectures.
+on other architectures. "v4_on_v3" is for development, on hosts without AVX-512: the code of v4, its vectors, tiles and packs,
+compiled for v3. It is built, and used, where PREBAKE_CPU names it, and nowhere else.
 """
 
 from __future__ import annotations
@@ -34,12 +35,17 @@ class Level(NamedTuple):
         return COMMON_FLAGS + self.march
 
 
+# What NumPy tells since 2.4. Before that AVX2 stands for them: no CPU has it without them.
+_TOLD_LATE = frozenset({"BMI", "BMI2", "LZCNT", "MOVBE"})
+_V2_FEATURES = ("SSSE3", "SSE41", "SSE42", "POPCNT")
+_V3_FEATURES = (*_V2_FEATURES, "AVX2", "FMA3", "F16C", *sorted(_TOLD_LATE))
 # Best first.
 LEVELS: dict[str, Level] = {level.name: level for level in (
     Level("v4", "x86-64-v4", 512, ("-march=x86-64-v4", "-mprefer-vector-width=512"),
-          ("AVX512F", "AVX512CD", "AVX512BW", "AVX512DQ", "AVX512VL", "AVX2", "FMA3", "F16C")),
-    Level("v3", "x86-64-v3", 256, ("-march=x86-64-v3",), ("AVX2", "FMA3", "F16C")),
-    Level("v2", "x86-64-v2", 128, ("-march=x86-64-v2",), ("SSSE3", "SSE41", "SSE42", "POPCNT")),
+          ("AVX512F", "AVX512CD", "AVX512BW", "AVX512DQ", "AVX512VL", *_V3_FEATURES)),
+    Level("v4_on_v3", "x86-64-v4_on_v3", 512, ("-march=x86-64-v3", "-DPB_VECTOR_BYTES=64", "-Wno-psabi"), _V3_FEATURES),
+    Level("v3", "x86-64-v3", 256, ("-march=x86-64-v3",), _V3_FEATURES),
+    Level("v2", "x86-64-v2", 128, ("-march=x86-64-v2",), _V2_FEATURES),
     Level("generic", "generic", 128, (), ()),
 )}
 _ENVIRONMENT = "PREBAKE_CPU"
@@ -51,9 +57,23 @@ def is_x86() -> bool:
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
+def _named() -> str:
+    """The short name in PREBAKE_CPU, or ''."""
+    return os.environ.get(_ENVIRONMENT, "").removeprefix("x86-64-")
+
+
 def built_levels() -> tuple[Level, ...]:
     """The levels that a build for this machine's architecture makes, best first."""
-    return tuple(LEVELS.values()) if is_x86() else (LEVELS["generic"],)
+    if not is_x86():
+        return (LEVELS["generic"],)
+    return tuple(level for level in LEVELS.values() if level.name != "v4_on_v3" or _named() == level.name)
+
+
+def can_run(level: Level) -> bool:
+    """Whether this host and its operating system have what a level's code uses; NumPy asked them."""
+    from numpy._core._multiarray_umath import __cpu_features__ as features  # type: ignore[import-not-found]
+
+    return all(features.get(feature, feature in _TOLD_LATE) for feature in level.features)
 
 
 def runnable_levels() -> tuple[Level, ...]:
@@ -62,18 +82,11 @@ def runnable_levels() -> tuple[Level, ...]:
     The environment variable PREBAKE_CPU caps them ("v3", or the longer "x86-64-v3"). Raises ValueError when it names no
     level.
     """
-    from numpy._core._multiarray_umath import __cpu_features__ as features  # type: ignore[import-not-found]
-
-    levels = [level for level in built_levels() if all(features.get(f, False) for f in level.features)]
-    cap = os.environ.get(_ENVIRONMENT, "")
-    if cap:
-        names = [level.name for level in LEVELS.values()]
-        short = cap.removeprefix("x86-64-")
-        if short not in LEVELS:
-            raise ValueError(f"{_ENVIRONMENT}={cap!r} names no CPU level; one of {', '.join(sorted(names))}")
-        allowed = names[names.index(short):]
-        levels = [level for level in levels if level.name in allowed]
-    return tuple(levels)
+    names, cap = list(LEVELS), _named()
+    if cap and cap not in LEVELS:
+        raise ValueError(f"{_ENVIRONMENT}={os.environ[_ENVIRONMENT]!r} names no CPU level; one of {', '.join(sorted(LEVELS))}")
+    allowed = names[names.index(cap):] if cap else names
+    return tuple(level for level in built_levels() if level.name in allowed and can_run(level))
 
 
 def host_level() -> Level:

@@ -20,6 +20,8 @@ from prebake.vm.plan.steps import Literal
 
 FLOATS = {"f32": np.float32, "f64": np.float64}
 LEVELS = [level.name for level in levels.runnable_levels()]
+if "v4" not in LEVELS and levels.is_x86() and levels.can_run(levels.LEVELS["v4_on_v3"]):
+    LEVELS.insert(0, "v4_on_v3")
 SIZE = 64 * 9 + 5  # no multiple of any register
 
 

@@ -41,6 +41,39 @@ def test_features_decide(monkeypatch):
     assert [level.name for level in levels.built_levels()] == ["generic"]
 
 
+def test_every_instruction_set_of_a_level_is_asked_for(monkeypatch):
+    """-march=x86-64-v3 is more than AVX2, and AVX-512 has parts; NumPy before 2.4 does not tell of all of them."""
+    import numpy._core._multiarray_umath as umath
+
+    monkeypatch.delenv("PREBAKE_CPU", raising=False)
+    monkeypatch.setattr(levels, "is_x86", lambda: True)
+    everything = dict.fromkeys(levels.LEVELS["v4"].features, True)
+    best = {"": "v4", "AVX512VL": "v3", "AVX512DQ": "v3", "BMI2": "v2", "MOVBE": "v2", "F16C": "v2", "POPCNT": "generic"}
+    for lacking, name in best.items():
+        monkeypatch.setattr(umath, "__cpu_features__", {**everything, lacking: False})
+        assert levels.host_level().name == name, lacking
+    untold = {name: True for name in everything if name not in ("BMI", "BMI2", "LZCNT", "MOVBE")}
+    monkeypatch.setattr(umath, "__cpu_features__", untold)
+    assert levels.host_level().name == "v4"
+    monkeypatch.setattr(umath, "__cpu_features__", {**untold, "AVX512F": False})
+    assert levels.host_level().name == "v3"
+
+
+def test_a_level_for_development_is_there_where_it_is_named(monkeypatch):
+    monkeypatch.delenv("PREBAKE_CPU", raising=False)
+    assert "v4_on_v3" not in [level.name for level in (*levels.built_levels(), *levels.runnable_levels())]
+    if not levels.is_x86():
+        return
+    level = levels.LEVELS["v4_on_v3"]
+    assert level.register_bits == levels.LEVELS["v4"].register_bits
+    monkeypatch.setattr(levels, "can_run", lambda level: level.name != "v4")
+    for spelled in (level.name, level.target):
+        monkeypatch.setenv("PREBAKE_CPU", spelled)
+        assert levels.host_level() is level and level in levels.built_levels()
+    monkeypatch.setenv("PREBAKE_CPU", "v3")
+    assert level not in (*levels.built_levels(), *levels.runnable_levels())
+
+
 def test_no_flag_assumes_anything_about_values():
     for level in levels.LEVELS.values():
         assert "-O3" in level.flags and "-ffp-contract=off" in level.flags

@@ -14,7 +14,8 @@ FLAGS: dict[str, tuple[str, str]] = {
     "PREBAKE_PROFILE": ("", "path: record shapes from the start of the process, merge them into this file at exit"),
     "PREBAKE_PROFILE_INTERVAL": ("10", "seconds between two writes of a process's own shard"),
     "PREBAKE_PACKS": ("", "folder of packs (`prebake pack`) that freeze takes arrays from; off: none, whatever freeze is given"),
-    "PREBAKE_CPU": ("", "use kernels of this CPU level at most: x86-64-v2, x86-64-v3, x86-64-v4, generic"),
+    "PREBAKE_CPU": ("", "use kernels of this CPU level at most: x86-64-v2, x86-64-v3, x86-64-v4, generic; v4_on_v3, for "
+                    "development: the vectors, tiles and packs of v4 on the instructions of v3"),
     "PREBAKE_CACHE_DIR": ("", "folder of build objects and tier-up kernels; default: the platform's user cache"),
     "PREBAKE_BUILD_JOBS": ("", "compilers that a build runs at the same time; default: the number of CPUs"),
     "PREBAKE_STRICT": ("", "1: a bundle that does not fit raises BundleError instead of warning"),

@@ -59,6 +59,16 @@ PBP_INLINE PBP_VEC PBP_NAME(fma)(PBP_VEC a, PBP_VEC b, PBP_VEC c) {
 #else
     return __builtin_ia32_vfmaddpd256(a, b, c);
 #endif
+#elif defined(__FMA__) && PB_VECTOR_BYTES == 64 /* vectors of two registers */
+    typedef PBP_REAL half_vec __attribute__((vector_size(32)));
+    union { PBP_VEC v; half_vec half[2]; } x = {.v = a}, y = {.v = b}, z = {.v = c};
+    for (int i = 0; i < 2; i++)
+#if PBP_IS_F32
+        z.half[i] = __builtin_ia32_vfmaddps256(x.half[i], y.half[i], z.half[i]);
+#else
+        z.half[i] = __builtin_ia32_vfmaddpd256(x.half[i], y.half[i], z.half[i]);
+#endif
+    return z.v;
 #elif defined(__aarch64__)
     PBP_UNROLL
     for (int i = 0; i < PBP_LANES; i++)

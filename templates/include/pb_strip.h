@@ -119,7 +119,7 @@ static int pb_next_rows(pb_micro *row);
 #define PB_IN_S(i) s
 
 /* Compute r here: left alone, GCC expands the last step of all eight at the call that takes them, and spills what these wait for. */
-#if defined(__SSE2__) && defined(__GNUC__)
+#if defined(__SSE2__) && defined(__GNUC__) && defined(PB_VECTORS_ARE_REGISTERS)
 #define PB_STRIP_HERE(r) __asm__("" : "+v"(r))
 #else
 #define PB_STRIP_HERE(r) (void)0

@@ -63,7 +63,7 @@ typedef pb_v_i64 pb_v_b64;
 
 /* Loops that stay loops until vectors are made of them. Lanes of a constant would be looked up one by one: so two operands are
  * anything at all. */
-#if defined(__SSE2__) && defined(__GNUC__)
+#if defined(__SSE2__) && defined(__GNUC__) && defined(PB_VECTORS_ARE_REGISTERS)
 #define PB_V_OPAQUE(x) __asm__("" : "+v"(x))
 #else
 #define PB_V_OPAQUE(x) (void)0
@@ -154,7 +154,7 @@ PB_V_INTEGER(i32) PB_V_INTEGER(i64)
 /* a < b ? a : b and a > b ? a : b: b where one is NaN or both are 0, as the x86 instructions have it */
 #define PB_V_BEST_BY(name, T, cmp)                                                                                      \
     PB_INLINE pb_v_##T pb_v_##name##_##T(pb_v_##T a, pb_v_##T b) { return pb_v_select_##T(pb_v_##cmp##_##T(a, b), a, b); }
-#if defined(__SSE2__) && defined(__GNUC__) && !defined(__clang__)
+#if defined(__SSE2__) && defined(__GNUC__) && !defined(__clang__) && defined(PB_VECTORS_ARE_REGISTERS)
 #define PB_V_BEST(name, T, call)                                                                                        \
     PB_INLINE pb_v_##T pb_v_##name##_##T(pb_v_##T a, pb_v_##T b) { return call; }
 #if PB_VECTOR_BYTES == 64
@@ -218,7 +218,7 @@ PB_V_LANES1(tan, f32) PB_V_LANES1(tan, f64)
 PB_V_LANES1(exp, f64) PB_V_LANES1(tanh, f64) PB_V_LANES1(erf, f64)
 #if defined(__FMA__) && defined(__GNUC__) && !defined(__clang__) && PB_VECTOR_BYTES == 32
 PB_INLINE pb_v_f32 pb_v_fma_f32(pb_v_f32 a, pb_v_f32 b, pb_v_f32 c) { return __builtin_ia32_vfmaddps256(a, b, c); }
-#elif defined(__FMA__) && defined(__GNUC__) && !defined(__clang__) && PB_VECTOR_BYTES == 64
+#elif defined(__FMA__) && defined(__GNUC__) && !defined(__clang__) && PB_VECTOR_BYTES == 64 && defined(__AVX512F__)
 PB_INLINE pb_v_f32 pb_v_fma_f32(pb_v_f32 a, pb_v_f32 b, pb_v_f32 c) { return __builtin_ia32_vfmaddps512_mask(a, b, c, -1, 4); }
 #elif defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 PB_V_LANES3(fma, PB_FMA_f32, f32)

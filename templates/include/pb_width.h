@@ -10,4 +10,8 @@
 #define PB_VECTOR_BYTES 16
 #endif
 #endif
+/* Whether registers are that wide: vectors wider than them are made of several, by the compiler, and have no instructions. */
+#if PB_VECTOR_BYTES == 16 || (PB_VECTOR_BYTES == 32 && defined(__AVX__)) || (PB_VECTOR_BYTES == 64 && defined(__AVX512F__))
+#define PB_VECTORS_ARE_REGISTERS
+#endif
 #endif
