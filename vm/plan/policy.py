@@ -24,6 +24,8 @@ class Fusion:
 
 FUSIONS: tuple[Fusion, ...] = (
     Fusion("chain", "elementwise operations run as one nest, without temporaries between them"),
+    # Bias and relu. Longer activations run over the block of rows that the product left in the second-level cache: an exact
+    # gelu takes as long for an element there as in the first-level cache (0.60 ns with 8 rows of 1,536 and with 128).
     Fusion("product_epilogue", "bias and activation are applied while a product's result is in registers"),
     Fusion("product_residual", "a residual is added while a product's result is in registers"),
     Fusion("product_norm", "products with constant matrices, and what follows over their rows, run block by block"),
