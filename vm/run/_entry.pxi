@@ -346,6 +346,7 @@ cdef class Entry:
     cdef int replay(self, JitFunction fn, PyObject **args, CallState *s, int mode) except -1:
         # values of the rows, each checked as it is read, and addresses of constants; 0 or the kind of miss
         cdef int i, miss
+        cdef bint volatile
         cdef RowC *row
         cdef PyObject *value
         cdef PyObject *parent
@@ -361,22 +362,13 @@ cdef class Entry:
             s.filled = i
             if i >= self.n_rows:
                 return SERVED
-            row = &self.rows[i]
+            row, volatile = &self.rows[i], False
             if row.how == HOW_ARG:
                 if row.index >= fn.n_params:
                     return MISS_GUARD
                 value = args[row.index]
-                values[i] = value
-                s.filled = i + 1
-                if not self.fits(row, value, mode):
-                    miss = self.check(row, value, mode, (fn.volatile_args >> row.index) & 1 if row.index < 64 else 0)
-                    if miss:
-                        self.failed_row = i
-                        return miss
-                if row.address >= 0:
-                    s.regs[row.address].p = pb_data(value)
-                continue
-            if row.how == HOW_INDEX:
+                volatile = row.index < 64 and (fn.volatile_args >> row.index) & 1
+            elif row.how == HOW_INDEX:
                 parent = values[row.parent]
                 if PyTuple_CheckExact(parent):
                     if row.index >= PyTuple_GET_SIZE(parent):
@@ -413,7 +405,7 @@ cdef class Entry:
             values[i] = value
             s.filled = i + 1
             if not self.fits(row, value, mode):
-                miss = self.check(row, value, mode, False)
+                miss = self.check(row, value, mode, volatile)
                 if not miss and row.kind == KIND_CALLEE and row.ndim and (
                         row.how != HOW_ATTR or PyMethod_GET_SELF(value) != values[row.parent]):
                     miss = MISS_GUARD  # a method of another object
