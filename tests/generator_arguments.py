@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 DTYPES = ("float32", "float64", "int64", "int32", "bool")
-RARE_DTYPES = ("float16", "int8", "uint8", "int16", "uint32")
+RARE_DTYPES = ("float16", "int8", "uint8", "int16", "uint16", "uint32", "uint64", "uint64")
 LAYOUTS = ("c", "f", "strided", "gaps", "reversed", "broadcast", "readonly")
 GUARD = 3  # unused elements before and behind a view
 
@@ -89,7 +89,7 @@ def draw_extent(rnd: random.Random) -> int:
 
 def draw_array(rnd: random.Random, dims: tuple[str, ...]) -> ArrayRecipe:
     """An array recipe over the given dimension names."""
-    dtype = rnd.choice(RARE_DTYPES) if rnd.random() < 0.04 else rnd.choices(DTYPES, (7, 6, 3, 2, 1))[0]
+    dtype = rnd.choice(RARE_DTYPES) if rnd.random() < 0.08 else rnd.choices(DTYPES, (7, 6, 3, 2, 1))[0]
     layout = "c" if rnd.random() < 0.55 else rnd.choice(LAYOUTS)
     flavour = rnd.choices(("eighths", "normal", "small", "special", "extreme"), (6, 5, 3, 0.6, 0.3))[0]
     return ArrayRecipe(dtype, dims, layout, flavour)
@@ -97,8 +97,11 @@ def draw_array(rnd: random.Random, dims: tuple[str, ...]) -> ArrayRecipe:
 
 def draw_scalar(rnd: random.Random) -> ScalarRecipe:
     """A scalar recipe; Python's scalars are the usual ones."""
-    kind = rnd.choices(("int", "float", "bool", "float32", "float64", "int32", "int64"), (6, 6, 1, 1, 1, 0.5, 0.5))[0]
+    kinds = ("int", "float", "bool", "float32", "float64", "int32", "int64", "uint64", "float16", "uint8", "bool_")
+    kind = rnd.choices(kinds, (6, 6, 1, 1, 1, 0.5, 0.5, 0.5, 0.3, 0.3, 0.3))[0]
     value = rnd.choice((0.5, 2.0, -1.5, 0.25, 3.0, 0.0, 1e-3)) if "float" in kind else rnd.choice((0, 1, 2, 3, 5, -2))
+    if kind[0] == "u":
+        value = rnd.choice((abs(value), 2**64 - 1 if kind == "uint64" else 255))
     return ScalarRecipe(kind, value)
 
 

@@ -41,9 +41,18 @@ def _along(t: Typer, arr: Arr, axis: int, start: int | None, stop: int | None, s
 @rule("np.diff")
 def diff(t: Typer, a: Value, n: Value = NONE, axis: Value | None = None, prepend: Value = NONE,
          append: Value = NONE) -> Value:
-    _no("diff", prepend, append)
     arr = as_array(t, a)
     where = t.axis_of(python_int(const(-1)) if axis is None else axis, arr.ndim)
+    if given(prepend) or given(append):
+        parts: list[Value] = [arr]
+        for piece, at in ((prepend, 0), (append, 1)):
+            if given(piece):
+                more = as_array(t, piece)
+                if not more.ndim:
+                    more = RULES["np.broadcast_to"](t, more, Seq([python_int(const(1) if d == where else e)  # type: ignore[assignment]
+                                                                  for d, e in enumerate(arr.shape)], "tuple"))
+                parts.insert(at * len(parts), more)
+        arr = as_array(t, RULES["np.concatenate"](t, Seq(parts, "tuple"), python_int(const(where))))
     for _ in range(t.known_int(n) if given(n) else 1):
         name = "not_equal" if arr.dtype == "bool" else "subtract"
         arr = as_array(t, ufunc(t, name, [_along(t, arr, where, 1, None), _along(t, arr, where, None, -1)]))
@@ -517,7 +526,7 @@ def imag(t: Typer, a: Value) -> Value:
 def array_split(t: Typer, ary: Value, sections: Value, axis: Value = NONE) -> Value:
     """Parts whose extents differ by one at most; the longer ones come first."""
     arr = as_array(t, ary)
-    where = t.axis_of(axis, arr.ndim) if given(axis) else 0
+    where = t.axis_of(axis if given(axis) else python_int(const(0)), arr.ndim)
     if t.is_sequence(sections):
         return RULES["np.split"](t, arr, sections, python_int(const(where)))
     count = t.known_int(sections)

@@ -12,6 +12,7 @@ from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elem
 from .rules_view import expand_dims, is_contiguous, main_diagonal, permute, ravel, shape_arg
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
+from .unsigned import number_of
 from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, is_float, python_bool, python_int
 
 _COPY = python_bool(True)
@@ -578,6 +579,20 @@ def _cast_call(name: str) -> None:
             value = python_int(const(int(value.constant))) if abs(value.constant) < 2**62 else value
         return elementwise(t, [value], memory, lambda body, s: cast_to(body, s[0], memory))
     rule(f"np.{name}")(cast)
+
+
+@rule("np.uint64")
+def uint64(t: Typer, x: Value = NONE) -> Value:
+    t.has_odd = True
+    if isinstance(x, Static) and type(x.value) is int:
+        return number_of(x.value)
+    if not isinstance(x, Num) or x.dtype[0] == "f":
+        raise PlanRefused("np.uint64 of this value", kind="operand")
+    if x.python == "int":
+        if x.is_constant and x.constant >= 0:
+            return number_of(int(x.constant))
+        check_weak(t, x, "u64")
+    return elementwise(t, [x], "u64", lambda body, s: body.cast(s[0], "i64"))
 
 
 for _name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float32", "float64", "longlong"):

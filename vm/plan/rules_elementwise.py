@@ -262,6 +262,8 @@ def ufunc_expression(name: str, dtypes: tuple[str, ...], operands: list[Value]) 
 
     last = operands[-1]
     known = int(last.constant) if loop == "u64" and isinstance(last, Num) and last.is_constant else None
+    if known is not None and known < 0:  # the bits of a large one
+        known = None
 
     def expression(body: Any, slots: list[Any]) -> Any:
         if name in _LOGICAL:

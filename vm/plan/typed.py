@@ -46,10 +46,9 @@ from .steps import (
     walk,
 )
 from .typer_state import NeedUnroll
-from .unsigned import is_called_out, is_odd, is_unsigned
+from .unsigned import is_called_out, is_odd, is_unsigned, number_of, wide_numbers
 from .values import (
     COMPUTE,
-    HALVES,
     ODD,
     Arr,
     Cplx,
@@ -73,6 +72,12 @@ ATTRIBUTES: dict[str, Rule] = {}
 NONE = Static(None)
 _UNSIGNED_COMPARISONS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
                          ">=": "greater_equal"}
+
+
+# reductions, which take lists as the arrays that NumPy makes of them
+_LIST_TAKERS = """sum mean max min amax amin prod std var argmax argmin any all cumsum cumprod ptp average median nanmean nansum
+count_nonzero"""
+_TAKE_LISTS = frozenset(f"np.{name}" for name in _LIST_TAKERS.split())
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -200,11 +205,9 @@ class Typer(Control):
         if row.kind == "scalar":
             if row.dtype not in COMPUTE:
                 raise PlanRefused(f"dtype {row.dtype} is not planned", kind="dtype")
-            if row.dtype == "u64":
-                raise PlanRefused("a uint64 number is an argument", kind="dtype")
-            self.has_odd = self.has_odd or row.dtype in HALVES
+            self.has_odd = self.has_odd or row.dtype in ODD
             native = COMPUTE[row.dtype]
-            if native == "i64":
+            if native == "i64" and row.dtype != "u64":
                 return Num(symbol(row.path, -2**47, 2**47), row.dtype, row.python, index)
             return Num(ScalarReg(native, row.path, row=index), row.dtype, row.python, index)
         if row.kind == "static":
@@ -244,6 +247,8 @@ class Typer(Control):
         if isinstance(value, bool):
             return python_bool(value)
         if isinstance(value, int):
+            if 2**62 <= value < 2**64:
+                return Static(value)  # what only uint64 takes: see `wide_numbers`
             if abs(value) >= 2**62:
                 raise PlanRefused("an integer constant past 62 bits", kind="big-int")
             return python_int(const(value))
@@ -252,8 +257,8 @@ class Typer(Control):
         if isinstance(value, np.generic) and value.dtype in DTYPE_NAMES and DTYPE_NAMES[value.dtype] in COMPUTE:
             name = DTYPE_NAMES[value.dtype]
             self.has_odd = self.has_odd or name in ODD
-            if name == "u64" and value.item() >= 2**62:
-                raise PlanRefused("an integer constant past 62 bits", kind="big-int")
+            if name == "u64":
+                return number_of(value.item())
             return Num(Literal(value.item(), COMPUTE[name]), name)
         if isinstance(value, tuple):
             return Seq([self.constant(v) for v in value], "tuple")
@@ -391,6 +396,8 @@ class Typer(Control):
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         """a OP b."""
+        if self.has_odd:
+            a, b = wide_numbers((a, b))
         if self.has_odd and op in _UNSIGNED_COMPARISONS and (is_unsigned(a) or is_unsigned(b)):
             name = f"np.{_UNSIGNED_COMPARISONS[op]}"
             if is_called_out(name, (a, b)):
@@ -401,6 +408,8 @@ class Typer(Control):
 
     def apply(self, name: str, *values: Value) -> Value:
         """The rule of a kernel, or that of its complex form."""
+        if self.has_odd:
+            values = tuple(wide_numbers(values))
         if self.has_odd and is_called_out(name, values):
             return call_out(self, name, values)
         if is_complex_call(name, values):
@@ -436,7 +445,7 @@ class Typer(Control):
         self.regs[dst] = self.compare(COMPARE_OPS[op], self.get(a), self.get(b))
 
     def type_INPLACE_TENSOR(self, dst: int, a: int, b: int, kernel: int) -> None:
-        target, value = self.get(a), self.get(b)
+        target, value = wide_numbers((self.get(a), self.get(b)))
         if isinstance(target, Cplx) or isinstance(value, Cplx):
             self.regs[dst] = complex_inplace(self, BY_ID[kernel].name, target, value)
         else:
@@ -446,24 +455,34 @@ class Typer(Control):
         self.regs[dst] = self.apply("np.where", self.get(cond), self.get(a), self.get(b))
 
     def type_REDUCE_SUM_TENSOR(self, dst: int, a: int, axis: int, keepdims: int) -> None:
-        self.regs[dst] = self.apply("np.sum", self.get(a), self.get(axis), NONE, NONE, python_bool(bool(keepdims)))
+        self.regs[dst] = self.apply("np.sum", self._listed(self.get(a)), self.get(axis), NONE, NONE, python_bool(bool(keepdims)))
 
     def type_REDUCE_MAX_TENSOR(self, dst: int, a: int, axis: int, keepdims: int) -> None:
-        self.regs[dst] = self.apply("np.max", self.get(a), self.get(axis), NONE, python_bool(bool(keepdims)))
+        self.regs[dst] = self.apply("np.max", self._listed(self.get(a)), self.get(axis), NONE, python_bool(bool(keepdims)))
 
     def type_CALL_KERNEL(self, dst: int, kernel: int, args: Sequence[int]) -> None:
         name = BY_ID[kernel].name
         values = [self.get(r) for r in args]
+        if name in _TAKE_LISTS and values:
+            values[0] = self._listed(values[0])
         if values and isinstance(values[0], Num) and values[0].maybe and name.startswith(("arr.", "py.isinstance")):
             raise PlanRefused("a scalar that is NumPy's on one path and Python's on another", kind="two-types")
         if values and name.startswith("arr."):
             check_has(values[0], name[4:])
+        if self.has_odd:
+            values = list(wide_numbers(values))
         if self.has_odd and is_called_out(name, values):
             self.regs[dst] = call_out(self, name, values)
             return
         is_complex = is_complex_call(name, values)
         is_planned = name in RULES and name not in EITHER and not is_complex
         self.regs[dst] = self._planned(name, values, False) if is_planned else self._called_out(name, values, is_complex)
+
+    def _listed(self, value: Value) -> Value:
+        """What NumPy makes of a list of arrays or numbers: `np.mean([model(x) for model in models], axis=0)`."""
+        if isinstance(value, Seq) or (isinstance(value, Lazy) and value.kind == "sequence"):
+            return self.apply("np.array", value)
+        return value
 
     def _planned(self, name: str, values: list[Value], is_complex: bool) -> Value:
         """The kernel's value by its own rule, or that of its complex form."""

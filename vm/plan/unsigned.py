@@ -12,6 +12,7 @@ import numpy as np
 
 from . import halves
 from .dtype_words import asked_by_word, asked_dtype, may_be_odd
+from .steps import Literal
 from .values import Arr, Cplx, Num, Seq, SliceV, Static, Value
 
 _WRAPPING = frozenset((
@@ -51,6 +52,19 @@ def is_called_out(name: str, values: Sequence[Value]) -> bool:
         any(map(is_unsigned, values)) or asked_by_word(name, values) == np.uint64))
 
 
+def number_of(value: int) -> Num:
+    """A constant of uint64: its bits."""
+    return Num(Literal(value - (1 << 64) if value >= 1 << 63 else value, "i64"), "u64")
+
+
+def wide_numbers(values: Sequence[Value]) -> Sequence[Value]:
+    """The operands of a kernel; Python's integers past 62 bits, which only uint64 can hold, as such beside arrays of it."""
+    if not any(type(v) is Static and type(v.value) is int for v in values) \
+            or not any(isinstance(v, (Arr, Num)) and v.dtype == "u64" for v in values):
+        return values
+    return [number_of(v.value) if type(v) is Static and type(v.value) is int else v for v in values]
+
+
 def is_odd(value: Value) -> bool:
     """Whether a value is of such a dtype, or asks for it."""
     if isinstance(value, Static) and isinstance(value.value, str):
@@ -72,6 +86,9 @@ def is_unsigned(value: Value) -> bool:
 def _is_planned(name: str, values: Sequence[Value]) -> bool:
     if name.startswith(tuple(_STRUCTURE.split())):
         return True
+    if name == "np.uint64":
+        return len(values) == 1 and (isinstance(values[0], Static) or (
+            isinstance(values[0], Num) and values[0].dtype in ("u64", "bool", "u8", "u16", "u32", "i8", "i16", "i32", "i64")))
     if name in _INDEXED:
         return not any(map(is_unsigned, values[1:2]))
     if name in _BY_VALUE and any(isinstance(v, Arr) and v.ndim for v in values) and not any(

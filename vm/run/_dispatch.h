@@ -150,12 +150,7 @@ static inline int pb_scalar_value(PyObject *o, int code, pb_reg *out, int *is_fl
     case PB_U8: out->i = v.u1; break;
     case PB_U16: out->i = v.u2; break;
     case PB_U32: out->i = v.u4; break;
-    case PB_U64:
-        if (v.u8 > (uint64_t)INT64_MAX) {
-            return -1;
-        }
-        out->i = (int64_t)v.u8;
-        break;
+    case PB_U64: out->i = (int64_t)v.u8; break; /* its bits, as plans hold it */
     case PB_F32: out->d = v.f4; break;
     default: out->d = v.f8; break;
     }

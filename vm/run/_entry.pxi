@@ -551,7 +551,7 @@ cdef class Entry:
                 read.i = value == Py_True
                 is_float = 0
             elif (pb_scalar_value(value, row.dtype, &read, &is_float) < 0
-                  or (not is_float and (read.i >= MOST_EXACT or read.i <= -MOST_EXACT))):
+                  or (not is_float and row.dtype != PB_U64 and (read.i >= MOST_EXACT or read.i <= -MOST_EXACT))):
                 self.failed_row = leaf.row
                 return False
             if leaf.is_float == 0:
