@@ -69,8 +69,7 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
             functions.append(plan_kernels(config, function))
         roots = [*roots, *project_roots(config.path.parent)]
         unchecked = _check_fresh(functions, roots, allow_stale)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent) as folder:
+        with scratch_beside(place) as folder:
             bundle = Path(folder) / "bundle"
             bundle.mkdir()
             manifest = _write_programs(bundle, functions, compiler, roots)
@@ -298,6 +297,16 @@ def _check_place(place: Path) -> None:
     if place.exists() and (not place.is_dir() or (any(place.iterdir()) and not (place / MANIFEST).is_file())):
         raise ConfigError(f"{place} is there and is no bundle", key="output",
                           hint="name another folder, or remove this one")
+
+
+def scratch_beside(place: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder on the disk of an output, from which it is renamed into its place. Raises ConfigError where none can be."""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent)
+    except OSError as error:
+        raise ConfigError(f"{place} cannot be written: {error.strerror or error} at {place.parent}", key="output",
+                          hint="name a folder inside one that can be written") from None
 
 
 def _replace(place: Path, bundle: Path) -> None:

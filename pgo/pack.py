@@ -9,7 +9,6 @@ The folder is written beside its place and renamed into it: readers and other wr
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -28,7 +27,7 @@ from ..vm.run import _dispatch, bundle, packs
 from ..vm.run.freeze import arrays_of, freeze, holder_of, offset_in
 from ..vm.run.precision import rounded
 from .build import _replace as replace_folder
-from .build import choose_levels
+from .build import choose_levels, scratch_beside
 
 _PAGE = 4096  # of large items, so that their pages can be let go; and behind the last one
 _LINE = 64
@@ -176,8 +175,7 @@ def _write(what: str, place: Path, found: Mapping[str, np.ndarray], levels: Sequ
         for o in _operands_of(array, wanted, transposed):
             operands[id(base), Operand(o.dtype, o.k, o.n, at + o.offset, o.row_stride, o.col_stride)] = None
     report = Report(str(place), len(found), len(operands), is_exact=wanted is not None)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".packs-", dir=place.parent) as scratch:
+    with scratch_beside(place) as scratch:
         folder = Path(scratch) / "packs"
         folder.mkdir()
         with _File(folder / "arrays.bin") as file:

@@ -287,3 +287,13 @@ def test_doctor_names_wrong_settings_and_their_cure(name, value, said):
                           env={**os.environ, name: value})
     assert done.returncode == FINDING and said in done.stdout
     assert "install prebake again" not in done.stdout and "Error:" not in done.stdout
+
+
+@pytest.mark.parametrize("place", ["file/bundle", "/proc/bundle"])
+def test_an_output_that_cannot_be_written_is_named_with_a_cure(tmp_path, monkeypatch, capsys, place):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("")
+    (tmp_path / "unwritable_model.py").write_text("import numpy as np\nMODEL = {'w': np.ones((8, 8), np.float32)}\n")
+    assert main(["pack", "unwritable_model:MODEL", "-o", place]) == FINDING
+    told = capsys.readouterr().err
+    assert told.startswith(f"ConfigError: output: {place} cannot be written: ") and "\n  fix " in told
