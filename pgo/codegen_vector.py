@@ -200,6 +200,9 @@ class VectorLoop:
         out = self.p.out
         places = ["l" if u == 0 else f"l + {u} * {self.lanes}" for u in range(len(copies))]
         for slot in [*self.loads, *stage]:
+            if len(copies) == 4 and slot in stage and self.is_open_extremum(self.nest.ops[slot - self.n_inputs]):
+                self.extrema(slot, copies)
+                continue
             for copy, place in zip(copies, places, strict=True):
                 text = self.operation(self.nest.ops[slot - self.n_inputs], copy) if slot in stage else \
                     self.load(slot, place, is_whole)
@@ -277,6 +280,26 @@ class VectorLoop:
         if second is not None:
             return f"pb_v_{name}_{kind}({b}, {a})" if second else f"pb_v_select_{kind}(pb_v_{keeps}_{kind}({b}, {a}), {b}, {a})"
         return f"pb_v_{name if first is not None else op.op}_{kind}({a}, {b})"
+
+    def is_open_extremum(self, op: NodeOp) -> bool:
+        """Whether it is maximum or minimum of floats of which neither side is known."""
+        return op.op in ("maximum", "minimum") and op.operand_dtype in ("f32", "f64") and \
+            all(self.number(slot) is None for slot in op.args)
+
+    def extrema(self, slot: int, copies: list[str]) -> None:
+        """Such an operation for four registers: its instruction loses a NaN of the first operand, which is seldom there. So one
+        question for all of them takes the place of a comparison and a choice in each."""
+        out, op, kind = self.p.out, self.nest.ops[slot - self.n_inputs], self.kind(slot)
+        name = "greater" if op.op == "maximum" else "lesser"
+        first, second = ([self.value(a, copy) for copy in copies] for a in op.args)
+        out(f"pb_v_{kind} {', '.join(f'w{slot}{copy}' for copy in copies)};")
+        out(f"if (__builtin_expect(pb_v_numbers_{kind}({', '.join(first)}), 1)) {{")
+        for copy, a, b in zip(copies, first, second, strict=True):
+            out(f"w{slot}{copy} = pb_v_{name}_{kind}({a}, {b});")
+        out("} else {")
+        for copy, a, b in zip(copies, first, second, strict=True):
+            out(f"w{slot}{copy} = pb_v_careful_{op.op}_{kind}({a}, {b});")
+        out("}")
 
     def number(self, slot: int) -> float | None:
         """The value of a slot that is a literal and not NaN, or None."""

@@ -90,7 +90,10 @@ def _strips(op: ScalarOp, dtype: str, blocks: list[str]) -> str:
     """The forms of one operation that the accumulator machine has; appends the macro that defines them."""
     if op.name not in STRIPS or dtype not in STRIP_DTYPES:
         return "NULL"
-    blocks.append(f"PB_STRIP{op.arity}({op.name}, {dtype})")
+    if op.name in ORDERED_FLOATS:
+        blocks.append(f"PB_STRIP2_EXTREME({op.name}, {'greater' if op.name == 'maximum' else 'lesser'}, {dtype})")
+    else:
+        blocks.append(f"PB_STRIP{op.arity}({op.name}, {dtype})")
     return f"(const pb_any_fn[]){{PB_STRIP_ROW{op.arity}({op.name}, {dtype})}}"
 
 

@@ -1,4 +1,4 @@
-/* What reductions need of vector registers beside pb_vector.h: halves of float32 as float64, and where there are NaNs. */
+/* What reductions need of vector registers beside pb_vector.h: halves of float32 as float64. */
 #ifndef PB_LANES_H
 #define PB_LANES_H
 #include "pb_vector.h"
@@ -18,16 +18,4 @@ PB_INLINE pb_v_f64 pb_v_high_f64(pb_v_f32 x) {
     union { pb_v_f32 whole; pb_half_f32 half[2]; } both = {x};
     return PB_WIDER(both.half[1]);
 }
-
-/* where a or b is NaN */
-#if defined(__SSE2__) && defined(__GNUC__) && !defined(__clang__) && PB_VECTOR_BYTES == 32
-PB_INLINE pb_v_b32 pb_v_nans_f32(pb_v_f32 a, pb_v_f32 b) { return (pb_v_b32)__builtin_ia32_cmpps256(a, b, 3); }
-PB_INLINE pb_v_b64 pb_v_nans_f64(pb_v_f64 a, pb_v_f64 b) { return (pb_v_b64)__builtin_ia32_cmppd256(a, b, 3); }
-#elif defined(__SSE2__) && defined(__GNUC__) && !defined(__clang__) && PB_VECTOR_BYTES == 16
-PB_INLINE pb_v_b32 pb_v_nans_f32(pb_v_f32 a, pb_v_f32 b) { return (pb_v_b32)__builtin_ia32_cmpunordps(a, b); }
-PB_INLINE pb_v_b64 pb_v_nans_f64(pb_v_f64 a, pb_v_f64 b) { return (pb_v_b64)__builtin_ia32_cmpunordpd(a, b); }
-#else
-PB_INLINE pb_v_b32 pb_v_nans_f32(pb_v_f32 a, pb_v_f32 b) { return (pb_v_b32)((a != a) | (b != b)); }
-PB_INLINE pb_v_b64 pb_v_nans_f64(pb_v_f64 a, pb_v_f64 b) { return (pb_v_b64)((a != a) | (b != b)); }
-#endif
 #endif

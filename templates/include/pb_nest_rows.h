@@ -44,10 +44,13 @@ PB_INLINE pb_f64 pb_end_sum_f64(pb_f64 last, pb_f64 total, pb_f64 lost) {
 }
 #define PB_ROW_END(T, B)                                                                                                \
     PB_INLINE void pb_begin_held_##T(pb_held_##T *held, int32_t reduction) {                                            \
-        held->best[0] = held->best[1] = pb_v_fill_##T(reduction == PB_R_max ? -PB_INF_##T : PB_INF_##T);                \
-        held->nan[0] = held->nan[1] = (pb_v_##B){0};                                                                    \
-        for (int i = 0; i < 4; i++) held->sums[i] = pb_v_fill_f64(-0.0); /* which changes no sum */                     \
-        held->total = -0.0, held->lost = 0;                                                                             \
+        if (reduction == PB_R_sum) {                                                                                    \
+            for (int i = 0; i < 4; i++) held->sums[i] = pb_v_fill_f64(-0.0); /* which changes no sum */                 \
+            held->total = -0.0, held->lost = 0;                                                                         \
+        } else {                                                                                                        \
+            held->best[0] = held->best[1] = pb_v_fill_##T(reduction == PB_R_max ? -PB_INF_##T : PB_INF_##T);            \
+            held->nan[0] = held->nan[1] = (pb_v_##B){0};                                                                \
+        }                                                                                                               \
     }                                                                                                                   \
     PB_INLINE pb_##T pb_end_held_##T(pb_held_##T *held, int32_t reduction) {                                            \
         if (reduction == PB_R_sum) {                                                                                    \

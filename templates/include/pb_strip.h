@@ -15,6 +15,7 @@
 #ifndef __OPTIMIZE__
 #error "without optimisation the calls that end micro-operations would fill the stack"
 #endif
+#include "pb_compiler.h"
 #include "pb_lanes.h"
 #include "pb_scalar.h"
 #include "pb_vector.h"
@@ -61,7 +62,7 @@ static int pb_next_rows(pb_micro *row);
         const pb_accmem_##T *p = (const pb_accmem_##T *)(m->p + at);                                                    \
         a0 = p[0], a1 = p[1], a2 = p[2], a3 = p[3], a4 = p[4], a5 = p[5], a6 = p[6], a7 = p[7];                         \
     PB_STRIP_NEXT(T)                                                                                                    \
-    PB_STRIP_APART(more_windows, T)                                                                                     \
+    PB_STRIP_BEGIN(more_windows, T)                                                                                     \
         at = pb_next_window((pb_micro *)m);                                                                             \
         if (at >= 0) m = (const pb_micro *)m->p - 1;                                                                    \
     PB_STRIP_ANEW(T)                                                                                                    \
@@ -76,7 +77,7 @@ static int pb_next_rows(pb_micro *row);
             return;                                                                                                     \
         }                                                                                                               \
     PB_STRIP_NEXT(T)                                                                                                    \
-    PB_STRIP_APART(more_rows, T)                                                                                        \
+    PB_STRIP_BEGIN(more_rows, T)                                                                                        \
         if (!pb_next_rows((pb_micro *)m)) return;                                                                       \
         m = (const pb_micro *)m->p - 1, at = 0;                                                                         \
     PB_STRIP_ANEW(T)                                                                                                    \
@@ -94,11 +95,10 @@ static int pb_next_rows(pb_micro *row);
         m = first - 1, at = 0;                                                                                          \
     PB_STRIP_NEXT(T)
 #define PB_STRIP_BEGIN(name, T)                                                                                         \
-    static void pb_strip_##name##_##T(const pb_micro *m, int64_t at, pb_acc_##T a0, pb_acc_##T a1, pb_acc_##T a2,       \
-                                      pb_acc_##T a3, pb_acc_##T a4, pb_acc_##T a5, pb_acc_##T a6, pb_acc_##T a7) {
+    PB_APART static void pb_strip_##name##_##T(const pb_micro *m, int64_t at, pb_acc_##T a0, pb_acc_##T a1, pb_acc_##T a2, \
+                                               pb_acc_##T a3, pb_acc_##T a4, pb_acc_##T a5, pb_acc_##T a6, pb_acc_##T a7) {
 #define PB_STRIP_NEXT(T) ((pb_strip_##T)m[1].fn)(m + 1, at, a0, a1, a2, a3, a4, a5, a6, a7); }
-/* What is rarely called, out of the way of what often is; nothing is in the accumulator then, or after it. */
-#define PB_STRIP_APART(name, T) __attribute__((noinline)) PB_STRIP_BEGIN(name, T)
+/* As NEXT where the accumulator holds nothing: what was called meanwhile need not preserve it. */
 #define PB_STRIP_ANEW(T) a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = (pb_acc_##T){0}; PB_STRIP_NEXT(T)
 /* Where `window` is next: to the next strip at once, if there is one. */
 #define PB_STRIP_LOOP(T)                                                                                                \
@@ -125,27 +125,42 @@ static int pb_next_rows(pb_micro *row);
 #define PB_STRIP_HERE(r) (void)0
 #endif
 
-#define PB_STRIP2(op, T)                                                                                                \
+#define PB_STRIP2(op, T) PB_STRIP_FORMS2(op, T, pb_v_##op##_##T, PB_STRIP_ANY)
+#define PB_STRIP_ANY(op_form, T, X)
+/* maximum and minimum, whose instructions lose a NaN of the first operand: such are seldom there, and looked for once a strip. */
+#define PB_STRIP2_EXTREME(op, wins, T)                                                                                  \
+    PB_STRIP_FORMS2(careful_##op, T, pb_v_##op##_##T, PB_STRIP_ANY)                                                     \
+    PB_STRIP_FORMS2(op, T, pb_v_##wins##_##T, PB_STRIP_NUMBERS)
+#define PB_STRIP_NUMBERS(op_form, T, X)                                                                                 \
+    if (__builtin_expect(!pb_v_numbers_##T(X(0), X(1), X(2), X(3)) | !pb_v_numbers_##T(X(4), X(5), X(6), X(7)), 0)) {   \
+        pb_strip_careful_##op_form##_##T(m, at, a0, a1, a2, a3, a4, a5, a6, a7);                                        \
+        return;                                                                                                         \
+    }
+#define PB_STRIP_FORMS2(op, T, f, CHECK)                                                                                \
     PB_INLINE pb_acc_##T pb_vector_##op##_##T(pb_acc_##T x, pb_acc_##T y) {                                             \
-        pb_acc_##T r = pb_v_##op##_##T(x, y);                                                                           \
+        pb_acc_##T r = f(x, y);                                                                                         \
         PB_STRIP_HERE(r);                                                                                               \
         return r;                                                                                                       \
     }                                                                                                                   \
-    PB_STRIP_BEGIN(op##_am, T) PB_STRIP_Q(T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_A, PB_IN_Q) PB_STRIP_NEXT(T)      \
-    PB_STRIP_BEGIN(op##_ma, T) PB_STRIP_P(T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_A) PB_STRIP_NEXT(T)      \
-    PB_STRIP_BEGIN(op##_as, T)                                                                                          \
+    PB_STRIP_BEGIN(op##_am, T) PB_STRIP_Q(T) CHECK(op##_am, T, PB_IN_A)                                                 \
+        PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_A, PB_IN_Q) PB_STRIP_NEXT(T)                                           \
+    PB_STRIP_BEGIN(op##_ma, T) PB_STRIP_P(T) CHECK(op##_ma, T, PB_IN_P)                                                 \
+        PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_A) PB_STRIP_NEXT(T)                                           \
+    PB_STRIP_BEGIN(op##_as, T) CHECK(op##_as, T, PB_IN_A)                                                               \
         pb_acc_##T s = pb_spread_##T(m->q);                                                                             \
         PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_A, PB_IN_S) PB_STRIP_NEXT(T)                                           \
     PB_STRIP_BEGIN(op##_sa, T)                                                                                          \
         pb_acc_##T s = pb_spread_##T(m->p);                                                                             \
+        CHECK(op##_sa, T, PB_IN_S)                                                                                      \
         PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_S, PB_IN_A) PB_STRIP_NEXT(T)                                           \
-    PB_STRIP_BEGIN(op##_mm, T) PB_STRIP_P(T) PB_STRIP_Q(T)                                                              \
+    PB_STRIP_BEGIN(op##_mm, T) PB_STRIP_P(T) PB_STRIP_Q(T) CHECK(op##_mm, T, PB_IN_P)                                   \
         PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_Q) PB_STRIP_NEXT(T)                                           \
-    PB_STRIP_BEGIN(op##_ms, T) PB_STRIP_P(T)                                                                            \
+    PB_STRIP_BEGIN(op##_ms, T) PB_STRIP_P(T) CHECK(op##_ms, T, PB_IN_P)                                                 \
         pb_acc_##T s = pb_spread_##T(m->q);                                                                             \
         PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_S) PB_STRIP_NEXT(T)                                           \
     PB_STRIP_BEGIN(op##_sm, T) PB_STRIP_Q(T)                                                                            \
         pb_acc_##T s = pb_spread_##T(m->p);                                                                             \
+        CHECK(op##_sm, T, PB_IN_S)                                                                                      \
         PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_S, PB_IN_Q) PB_STRIP_NEXT(T)
 #define PB_STRIP_ROW2(op, T)                                                                                            \
     (pb_any_fn)pb_strip_##op##_am_##T, (pb_any_fn)pb_strip_##op##_ma_##T, (pb_any_fn)pb_strip_##op##_as_##T,            \
@@ -154,8 +169,9 @@ static int pb_next_rows(pb_micro *row);
 
 #define PB_STRIP1(op, T)                                                                                                \
     PB_INLINE pb_acc_##T pb_vector_##op##_##T(pb_acc_##T x, pb_acc_##T y) {                                             \
-        (void)y;                                                                                                        \
-        return pb_v_##op##_##T(x);                                                                                      \
+        pb_acc_##T r = pb_v_##op##_##T(x);                                                                              \
+        PB_STRIP_HERE(r);                                                                                               \
+        return (void)y, r;                                                                                              \
     }                                                                                                                   \
     PB_STRIP_BEGIN(op##_a, T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_A, PB_IN_A) PB_STRIP_NEXT(T)                     \
     PB_STRIP_BEGIN(op##_m, T) PB_STRIP_P(T) PB_STRIP_ALL(pb_vector_##op##_##T, PB_IN_P, PB_IN_P) PB_STRIP_NEXT(T)

@@ -174,6 +174,30 @@ PB_V_BEST(lesser, f64, __builtin_ia32_minpd(a, b)) PB_V_BEST(greater, f64, __bui
 PB_V_BEST_BY(lesser, f32, lt) PB_V_BEST_BY(greater, f32, gt) PB_V_BEST_BY(lesser, f64, lt) PB_V_BEST_BY(greater, f64, gt)
 #endif
 
+/* where a or b is NaN; whether none of four registers holds one, or 0: not known, where it costs as much as to go without */
+#if defined(__SSE2__) && defined(__GNUC__) && !defined(__clang__) && PB_VECTOR_BYTES < 64
+#if PB_VECTOR_BYTES == 32
+#define PB_V_X86(name) __builtin_ia32_##name##256
+PB_INLINE pb_v_b32 pb_v_nans_f32(pb_v_f32 a, pb_v_f32 b) { return (pb_v_b32)__builtin_ia32_cmpps256(a, b, 3); }
+PB_INLINE pb_v_b64 pb_v_nans_f64(pb_v_f64 a, pb_v_f64 b) { return (pb_v_b64)__builtin_ia32_cmppd256(a, b, 3); }
+#else
+#define PB_V_X86(name) __builtin_ia32_##name
+PB_INLINE pb_v_b32 pb_v_nans_f32(pb_v_f32 a, pb_v_f32 b) { return (pb_v_b32)__builtin_ia32_cmpunordps(a, b); }
+PB_INLINE pb_v_b64 pb_v_nans_f64(pb_v_f64 a, pb_v_f64 b) { return (pb_v_b64)__builtin_ia32_cmpunordpd(a, b); }
+#endif
+PB_INLINE int pb_v_numbers_f32(pb_v_f32 a, pb_v_f32 b, pb_v_f32 c, pb_v_f32 d) {
+    return PB_V_X86(movmskps)((pb_v_f32)(pb_v_nans_f32(a, b) | pb_v_nans_f32(c, d))) == 0;
+}
+PB_INLINE int pb_v_numbers_f64(pb_v_f64 a, pb_v_f64 b, pb_v_f64 c, pb_v_f64 d) {
+    return PB_V_X86(movmskpd)((pb_v_f64)(pb_v_nans_f64(a, b) | pb_v_nans_f64(c, d))) == 0;
+}
+#else
+PB_INLINE pb_v_b32 pb_v_nans_f32(pb_v_f32 a, pb_v_f32 b) { return (pb_v_b32)((a != a) | (b != b)); }
+PB_INLINE pb_v_b64 pb_v_nans_f64(pb_v_f64 a, pb_v_f64 b) { return (pb_v_b64)((a != a) | (b != b)); }
+PB_INLINE int pb_v_numbers_f32(pb_v_f32 a, pb_v_f32 b, pb_v_f32 c, pb_v_f32 d) { return (void)a, (void)b, (void)c, (void)d, 0; }
+PB_INLINE int pb_v_numbers_f64(pb_v_f64 a, pb_v_f64 b, pb_v_f64 c, pb_v_f64 d) { return (void)a, (void)b, (void)c, (void)d, 0; }
+#endif
+
 /* a where it is NaN, else b */
 #ifndef PB_V_HAS_UNLESS_NAN
 PB_INLINE pb_v_f32 pb_v_unless_nan_f32(pb_v_f32 a, pb_v_f32 b) { return pb_v_select_f32((pb_v_b32)(a != a), a, b); }
@@ -189,6 +213,15 @@ PB_INLINE pb_v_f64 pb_v_unless_nan_f64(pb_v_f64 a, pb_v_f64 b) { return pb_v_sel
     }                                                                                                                   \
     PB_INLINE pb_v_##T pb_v_maximum_##T(pb_v_##T a, pb_v_##T b) { return pb_v_unless_nan_##T(a, pb_v_greater_##T(a, b)); }  \
     PB_INLINE pb_v_##T pb_v_minimum_##T(pb_v_##T a, pb_v_##T b) { return pb_v_unless_nan_##T(a, pb_v_lesser_##T(a, b)); }   \
+    /* beside greater and lesser on another branch: compilers would make what both sides share before it */             \
+    PB_INLINE pb_v_##T pb_v_careful_maximum_##T(pb_v_##T a, pb_v_##T b) {                                               \
+        PB_V_OPAQUE(a);                                                                                                 \
+        return pb_v_maximum_##T(a, b);                                                                                  \
+    }                                                                                                                   \
+    PB_INLINE pb_v_##T pb_v_careful_minimum_##T(pb_v_##T a, pb_v_##T b) {                                               \
+        PB_V_OPAQUE(a);                                                                                                 \
+        return pb_v_minimum_##T(a, b);                                                                                  \
+    }                                                                                                                   \
     PB_INLINE pb_v_##T pb_v_fmax_##T(pb_v_##T a, pb_v_##T b) { return pb_v_select_##T((pb_v_##B)(b != b), a, pb_v_greater_##T(a, b)); }    \
     PB_INLINE pb_v_##T pb_v_fmin_##T(pb_v_##T a, pb_v_##T b) { return pb_v_select_##T((pb_v_##B)(b != b), a, pb_v_lesser_##T(a, b)); }     \
     PB_INLINE pb_v_##B pb_v_isnan_##T(pb_v_##T a) { return (pb_v_##B)(a != a); }                                        \
