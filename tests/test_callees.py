@@ -167,6 +167,23 @@ def test_layers(engine: str) -> None:
         check(by_name, X, name)
 
 
+@prebake.jit
+def items(pairs, x):
+    for w, b in pairs:
+        x = x @ w + b
+    return x + pairs[0][1]
+
+
+class Pairs(list):
+    """A list of one's own."""
+
+
+def test_items_of_named_tuples_and_lists_of_ones_own(engine: str) -> None:
+    pairs = [Pair(weights(8, 8), weights(8)), Pair(weights(8, 8), weights(8))]
+    check(items, pairs, X)
+    check(items, Pairs(pairs), X)
+
+
 def test_containers_inside_containers(engine: str) -> None:
     check(Sequential(Linear(8, 8), Sequential(Linear(8, 4), Sequential(Relu(), Linear(4, 2)))).run, X)
 

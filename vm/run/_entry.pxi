@@ -384,7 +384,7 @@ cdef class Entry:
                     value = PyList_GET_ITEM(parent, row.index)
                     incref(value)
                 else:
-                    number = row.index
+                    number = PyLong_FromLongLong(row.index)  # an object: Cython takes a plain `row.index` for a C integer
                     value = PyObject_GetItem(parent, <PyObject *>number)
             elif row.how == HOW_KEY:
                 parent = values[row.parent]
