@@ -7,6 +7,7 @@ import pytest
 from bundle_project import floats
 
 import prebake
+from prebake.templates import levels
 from prebake.vm import options
 from prebake.vm.plan.code import PRODUCT_DTYPES
 from prebake.vm.run import _dispatch
@@ -147,7 +148,7 @@ def test_in_a_bundle(precision, where, tmp_path):
         text = path.read_text()
         head, line, tail = text.partition("    buckets:")
         path.write_text(f"{head}    options: {{precision: {precision}}}\n{line}{tail}")
-    built = str(prebake.build(str(path), str(tmp_path / "bundle")))
+    built = str(prebake.build(str(path), str(tmp_path / "bundle"), targets=[levels.host_level().name]))
     fast = prebake.jit(net, options=own)
     prebake.load_bundle(built)
     for rows in (1, 9):
