@@ -13,6 +13,8 @@ from prebake.vm.plan.code import PRODUCT_DTYPES
 from prebake.vm.run import _dispatch
 from prebake.vm.run.precision import rounded
 
+HOST = [levels.host_level().name]
+
 PRECISIONS = ("bfloat16", "float16")
 # how far an operand moves when its last float32 bit decides how it is rounded: 2**-8, 2**-11, relative
 MOVE = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
@@ -148,7 +150,7 @@ def test_in_a_bundle(precision, where, tmp_path):
         text = path.read_text()
         head, line, tail = text.partition("    buckets:")
         path.write_text(f"{head}    options: {{precision: {precision}}}\n{line}{tail}")
-    built = str(prebake.build(str(path), str(tmp_path / "bundle"), targets=[levels.host_level().name]))
+    built = str(prebake.build(str(path), str(tmp_path / "bundle"), targets=HOST))
     fast = prebake.jit(net, options=own)
     prebake.load_bundle(built)
     for rows in (1, 9):
@@ -171,7 +173,7 @@ def test_a_bundle_is_not_served_under_another_configured_precision(tmp_path):
     with prebake.profile(str(tmp_path / "profile.json")), prebake.engine("jit"):
         recorded(frozen, x)
     prebake.plan(str(tmp_path / "profile.json"), str(tmp_path / "buckets.yaml"), measure=False)
-    prebake.load_bundle(str(prebake.build(str(tmp_path / "buckets.yaml"), str(tmp_path / "bundle"))))
+    prebake.load_bundle(str(prebake.build(str(tmp_path / "buckets.yaml"), str(tmp_path / "bundle"), targets=HOST)))
     fast = prebake.jit(net)
     fast(frozen, x)
     assert fast.stats()["prebuilt"] == 1
