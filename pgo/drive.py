@@ -161,7 +161,7 @@ class Driver:
         elif kind == "f32":
             slot.view(np.float32)[0] = value
         else:
-            slot[0] = int(value)
+            slot.view(np.uint64)[0] = int(value) & 0xFFFFFFFFFFFFFFFF  # a large uint64 is its bits
 
     def _get(self, reg: Reg) -> Any:
         slot = self.registers[reg:reg + 1]
@@ -191,7 +191,7 @@ class Driver:
             return self.leaves[spec.row]
         if spec.kind == "scalar":
             value = self._get(spec.reg)
-            return _PYTHON[spec.python](value) if spec.python else NUMPY_DTYPES[spec.dtype].type(value)
+            return _PYTHON[spec.python](value) if spec.python else value.astype(NUMPY_DTYPES[spec.dtype])
         return spec.value
 
 

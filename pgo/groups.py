@@ -43,7 +43,7 @@ def make_groups(function: FunctionPlan) -> list[Group]:
             values = dict(zip(signature.symbols, extents, strict=True))
             short = tuple(next(values[s] for s in function.symbols[n] if s in values) for n in names)
             regime = regimes.of(values)
-            if regime is None:
+            if regime is None or not all(-UNBOUNDED < v < UNBOUNDED for v in short):  # a bucket cannot name such an integer
                 continue
             cell = tuple(_cell(function, n, v) for n, v in zip(names, short, strict=True))
             parts.setdefault((cell, regime), []).append((short, signature.shapes[extents].calls))

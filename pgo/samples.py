@@ -125,4 +125,6 @@ class Samples:
                 int(self.rng.integers(0, max(self.least, 1))) if kind.kind in "iu" else float(self.rng.random() + 0.5)
         if row.python:
             return {"bool": bool, "int": int, "float": float}[row.python](value)
+        if kind.kind == "u":  # a register holds the bits of a large uint64 as a negative number
+            value &= int(np.iinfo(kind).max)
         return kind.type(value)

@@ -7,8 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from bundle_project import load_module
 
 import prebake
+from prebake.templates import levels
 
 MOST, LARGE = 2**64 - 1, 2**63 + 5
 X = np.random.default_rng(0).integers(0, 1 << 63, 40).astype(np.uint64) * np.uint64(2)
@@ -22,6 +24,14 @@ ON_TAPE = [
 ]
 INTERPRETED = [f"a.astype(np.int64) * {MOST}", f"a.astype(float) * {MOST}", f"{MOST} + 1", "np.uint64(-k)", "a[b]", "np.zeros(b)"]
 
+HASHING = """import numpy as np
+import prebake
+
+@prebake.jit
+def mixed(a, seed):
+    return (a * seed) ^ (a >> np.uint64(31)), seed + np.uint64(1)
+"""
+
 
 def compiled(expression: str) -> Callable:
     name, text = f"<uint64 {expression}>", f"def f(a, b, k):\n    return {expression}\n"
@@ -31,13 +41,14 @@ def compiled(expression: str) -> Callable:
     return space["f"]
 
 
-def outcome(function: Callable, *args: object) -> tuple:
+def outcome(function: Callable, *args: object) -> object:
     with np.errstate(all="ignore"):
         try:
             value = function(*args)
         except Exception as error:
             return type(error), str(error)
-    return type(value), getattr(value, "dtype", None), np.asarray(value).tolist()
+    values = value if isinstance(value, tuple) else (value,)
+    return [(type(v), getattr(v, "dtype", None), np.asarray(v).tolist()) for v in values]
 
 
 @pytest.mark.parametrize("number", [0, 1, 7, LARGE, MOST])
@@ -81,3 +92,21 @@ def test_differences_with_ends(value: object) -> None:
 def test_parts_of_a_number_raise_as_numpys() -> None:
     plain = compiled("np.array_split(a, 2)")
     assert outcome(prebake.jit(plain), np.array(3.0), 0, 0) == outcome(plain, np.array(3.0), 0, 0)
+
+
+def test_in_a_bundle(tmp_path):
+    module = load_module(tmp_path, "hashing", HASHING)
+    profile, buckets = str(tmp_path / "profile.json"), str(tmp_path / "buckets.yaml")
+    numbers = [np.uint64(n) for n in (3, 1 << 40, LARGE, MOST)]  # buckets name integers below 2**62
+    with prebake.profile(profile), prebake.engine("jit"):
+        for number in numbers:
+            module.mixed(X, number)
+    prebake.plan(profile, buckets, measure=False)
+    built = prebake.build(buckets, str(tmp_path / "bundle"), targets=[levels.host_level().name], roots=[tmp_path])
+    prebake.load_bundle(str(built))
+    for number in numbers:
+        with prebake.engine("python"):
+            plain = outcome(module.mixed, X, number)
+        with prebake.engine("prebuilt" if number < 1 << 62 else "jit"):
+            assert outcome(module.mixed, X, number) == plain
+        assert outcome(module.mixed, X, number) == plain
