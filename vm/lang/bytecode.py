@@ -6,8 +6,9 @@ A Program is made once for a function; it holds no extents. Equal programs have 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, wraps
 from importlib import import_module
+from typing import TypeVar
 
 from ...templates.records import record
 from .codec import (
@@ -25,7 +26,9 @@ from .codec import (
 from .opcodes import Op
 
 __all__ = ["MAGIC", "MSBC_VERSION", "UNBOUND", "Capture", "Instruction", "Param", "Position", "Program",
-           "SourceFunction", "Unbound", "seal"]
+           "SourceFunction", "Unbound", "kept_on_program", "seal"]
+
+_T = TypeVar("_T")
 
 
 @record(eq=True)
@@ -228,3 +231,17 @@ def _refused(faults: list[str]) -> Exception:
 def _run_program() -> Callable[..., object]:
     # by name: this floor does not import the one above it
     return import_module("..run.interpreter", __package__).run_program
+
+
+def kept_on_program(make: Callable[[Program], _T]) -> Callable[[Program], _T]:
+    """The function, its result made once for each Program object and kept with it."""
+    name = f"_{make.__name__}"
+
+    @wraps(make)
+    def kept(program: Program) -> _T:
+        found: _T | None = program.__dict__.get(name)
+        if found is None:
+            found = program.__dict__[name] = make(program)
+        return found
+
+    return kept

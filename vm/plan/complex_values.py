@@ -70,11 +70,11 @@ def _holds_complex(value: Value) -> bool:
 
 def is_complex_call(name: str, values: Sequence[Value]) -> bool:
     """Whether a kernel has complex operands, or makes complex numbers."""
-    kinds = set(map(type, values))
-    if Cplx in kinds or (Seq in kinds and any(map(_holds_complex, values))):
-        return not name.startswith(("py.list", "py.tuple", "py.zip", "py.enumerate", "py.dict")) and not (
-            name in ("subscript", "store") and not isinstance(values[0], Cplx) and not (
-                name == "store" and isinstance(values[0], Arr)))
+    for value in values:
+        if isinstance(value, (Cplx, Seq)) and _holds_complex(value):
+            return not name.startswith(("py.list", "py.tuple", "py.zip", "py.enumerate", "py.dict")) and not (
+                name in ("subscript", "store") and not isinstance(values[0], Cplx) and not (
+                    name == "store" and isinstance(values[0], Arr)))
     if name not in _MAY_CREATE:
         return False
     at = _CREATORS.get(name)

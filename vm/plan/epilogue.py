@@ -3,7 +3,7 @@ itself."""
 
 from __future__ import annotations
 
-from .extents import const
+from .extents import ZERO
 from .graph import Graph, Node, input_key
 from .steps import Contract, Literal, NestInput, NestOp, NestOut, View
 from .usage import Region, Usage
@@ -69,12 +69,12 @@ def forward_product(usage: Usage, region: Region, source: int, at: int, graph: G
     if axes is None or not covers(axes, graph.axes):
         return False
     operands = [v for v in (product.a, product.b, product.bias, product.residual) if v is not None]
-    if any(v.buffer is out.view.buffer or region.is_written_between(v.buffer, source, at) for v in operands):
+    if any([v.buffer is out.view.buffer or region.is_written_between(v.buffer, source, at) for v in operands]):
         return False
     if region.is_set_between(source, at):
         return False
     buffer = product.out.buffer
-    strides = tuple(out.view.strides[axis] if axis >= 0 else const(0) for axis in axes)
+    strides = tuple([out.view.strides[axis] if axis >= 0 else ZERO for axis in axes])
     product.out = View(out.view.buffer, out.view.dtype, product.out.shape, strides, out.view.offset)
     region.steps[at] = product
     region.move_accesses([v.buffer for v in operands], [], source, at)

@@ -179,7 +179,13 @@ class Evaluator:
                     value = known.get(atom)
                     if value is None:
                         args = atom.args
-                        value = known[atom] = OPAQUE[atom.op](*[self(x) for x in args]) if args else self._look(atom)
+                        if not args:
+                            value = self._look(atom)
+                        elif len(args) == 2:
+                            value = OPAQUE[atom.op](self(args[0]), self(args[1]))
+                        else:
+                            value = OPAQUE[atom.op](*map(self, args))
+                        known[atom] = value
                     coef *= value
                 total += coef
             known[expr] = total

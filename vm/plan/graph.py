@@ -291,8 +291,13 @@ def cast_constant(op: NestOp, node: Node) -> NestInput | None:
     value = operand.value if isinstance(operand, (Literal, Expr)) else None
     if value is None or op.dtype not in ("f32", "f64"):
         return None
-    with np.errstate(over="ignore"):
-        number = float(value) if op.dtype == "f64" else float(np.float32(value))
+    if op.dtype == "f64":
+        number = float(value)
+    elif abs(value) < 3e38:
+        number = float(np.float32(value))
+    else:
+        with np.errstate(over="ignore"):
+            number = float(np.float32(value))
     return NestInput("scalar", op.dtype, operand=Literal(number, op.dtype))
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from ..lang.bytecode import Program
+from ..lang.bytecode import Program, kept_on_program
 from ..lang.opcodes import BY_CODE, Op
+
+_LAST_CONTROL = int(Op.RETURN)
 
 
 def successors(program: Program, pc: int) -> tuple[int, ...]:
     """Instruction indices that may follow `pc`."""
     ins = program.code[pc]
     op = ins.op
+    if op > _LAST_CONTROL:
+        return (pc + 1,)
     if op == Op.RETURN:
         return ()
     if op in (Op.JUMP, Op.LOOP_NEXT, Op.BREAK, Op.CONTINUE):
@@ -46,13 +48,14 @@ def reads_and_writes(program: Program, pc: int) -> tuple[int, int]:
     return reads, writes
 
 
-@lru_cache(maxsize=256)
+@kept_on_program
 def live_registers(program: Program) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """(live before each instruction, written by each instruction) as bit masks; one extra entry for the end."""
     n = len(program.code)
     live = [0] * (n + 1)
     pairs = [reads_and_writes(program, pc) for pc in range(n)]
     after = [successors(program, pc) for pc in range(n)]
+    goes_back = any([s <= pc for pc, following in enumerate(after) for s in following])  # else one round is all
     changed = True
     while changed:
         changed = False
@@ -64,19 +67,20 @@ def live_registers(program: Program) -> tuple[tuple[int, ...], tuple[int, ...]]:
             new = reads | (out & ~writes)
             if new != live[pc]:
                 live[pc] = new
-                changed = True
+                changed = goes_back
     return tuple(live), tuple(w for _, w in pairs)
 
 
-@lru_cache(maxsize=256)
+@kept_on_program
 def constant_registers(program: Program) -> dict[int, object]:
     """Registers that one LOAD_CONST alone writes: wherever they may be read they hold that constant."""
-    writers: dict[int, int] = {}
+    written = several = 0
     for writes in live_registers(program)[1]:
-        for reg in bits(writes):
-            writers[reg] = writers.get(reg, 0) + 1
+        several |= written & writes
+        written |= writes
+    load = int(Op.LOAD_CONST)
     return {ins.args[0]: program.constants[ins.args[1]] for ins in program.code
-            if ins.op == Op.LOAD_CONST and writers[ins.args[0]] == 1}
+            if ins.op == load and not several >> ins.args[0] & 1}
 
 
 def bits(mask: int) -> list[int]:

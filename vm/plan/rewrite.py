@@ -39,7 +39,7 @@ def substitute_plan(steps: list[Step], result: Result, change: Callable[[Expr], 
     def exprs(values: tuple[Expr, ...]) -> tuple[Expr, ...]:
         found = tuples.get(values)
         if found is None:
-            found = tuples[values] = tuple(map(expr, values))
+            found = tuples[values] = tuple([memo.get(value) or expr(value) for value in values])
         return found
 
     def operand(value: object) -> object:

@@ -79,7 +79,7 @@ def np_size(t: Typer, a: Value, axis: Value = NONE) -> Value:
 def permute(a: Arr, axes: tuple[int, ...]) -> Arr:
     """The array with its axes in another order: a view."""
     v = a.view
-    return Arr(v.window(tuple(v.shape[i] for i in axes), tuple(v.strides[i] for i in axes)))
+    return Arr(v.window(tuple([v.shape[i] for i in axes]), tuple([v.strides[i] for i in axes])))
 
 
 def axes_of(t: Typer, value: Value, n: int) -> tuple[int, ...]:

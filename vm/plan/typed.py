@@ -8,7 +8,6 @@ Rules of kernels are in `rules_*.py`, registered by kernel name.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from time import perf_counter_ns
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 
 from ...templates.records import replace
 from ...templates.registry import BY_ID
-from ..lang.bytecode import UNBOUND, Instruction, Program
+from ..lang.bytecode import UNBOUND, Instruction, Program, kept_on_program
 from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS, TABLE, Op
 from .callouts import EITHER, call_out
 from .compactions import drop_compactions
@@ -189,9 +188,9 @@ class Typer(Control):
                 raise PlanRefused(f"dtype {row.dtype} is not planned", kind="dtype")
             self.has_odd = self.has_odd or row.dtype in ODD
             if row.shape is not None:
-                shape: tuple[Expr, ...] = tuple(const(n) for n in row.shape)
+                shape: tuple[Expr, ...] = tuple([const(n) for n in row.shape])
             else:
-                shape = tuple(symbol(f"{row.path}.shape[{d}]") for d in range(row.ndim))
+                shape = tuple([symbol(f"{row.path}.shape[{d}]") for d in range(row.ndim)])
             if row.layout == "C":
                 strides = contiguous_strides(shape, ITEM_BYTES[row.dtype])
             else:
@@ -563,21 +562,24 @@ def _writes_argument(steps: list[Step]) -> bool:
                for step in walk(steps))
 
 
-@lru_cache(maxsize=256)
+@kept_on_program
 def decode(program: Program) -> list[tuple[Callable[..., None], list[Any]]]:
     """Handler and operands of each instruction that is no control flow."""
-    handlers = {row.code: getattr(Typer, f"type_{row.name}", _no_handler) for row in TABLE}
-    return [(handlers[ins.op], split_operands(ins)) for ins in program.code]
+    return [(_HANDLERS[ins.op], split_operands(ins)) for ins in program.code]
 
 
 def _no_handler(typer: Typer, *operands: Any) -> None:
     raise PlanRefused("unexpected control flow", kind="control")
 
 
+_HANDLERS = {row.code: getattr(Typer, f"type_{row.name}", _no_handler) for row in TABLE}
+_HAS_LISTS = {row.code for row in TABLE if any(kind in ("srcs", "dsts") for _, kind in row.operands)}
+
+
 def split_operands(ins: Instruction) -> list[Any]:
     """Operands of an instruction, register lists as tuples."""
     operands = BY_CODE[ins.op].operands
-    if not any(kind in ("srcs", "dsts") for _, kind in operands):
+    if ins.op not in _HAS_LISTS:
         return list(ins.args)
     out: list[Any] = []
     at = 0

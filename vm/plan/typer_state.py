@@ -104,7 +104,7 @@ class State:
         self.returns: list[ReturnSite] = []
         self.live, self.writes = live_registers(program)
         self.constant_of = constant_registers(program)
-        self.constant_regs = sum(1 << reg for reg in self.constant_of)
+        self.constant_regs = sum([1 << reg for reg in self.constant_of])
         self.leaves: dict[int, Value] = {}
         self.written: dict[int, Buffer] = {}  # rows of arguments that a step writes
         self.serial: dict[Buffer, int] = {}  # how often a buffer was written after it was made
