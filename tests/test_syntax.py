@@ -62,7 +62,7 @@ def matched(x, mode):
 
 @prebake.jit
 def matched_rank(x):
-    match x.ndim:
+    match(x.ndim):
         case 1:
             y = x[None]
         case 2 as rank:
@@ -111,8 +111,42 @@ def searched(x, limit):
     return x
 
 
+@prebake.jit
+def left_at_once(x, limit):
+    for i in range(x.shape[0]):
+        x[i] = limit
+        break
+    else:
+        x[...] = 100.0
+    return x
+
+
+@prebake.jit
+def left_from_else(x, limit):
+    n = 5
+    while n > 0:
+        n -= 1
+        if n == 3:
+            for i in range(2):
+                x += 1
+                if x[i] > limit:
+                    break
+            else:
+                x -= 50
+                break
+            continue
+        if n < 3:
+            break
+    else:
+        x *= 7
+    return x
+
+
 def test_loops_with_else() -> None:
+    check(left_at_once, np.zeros(0), 1.0)
     for limit in (-9.0, 0.0, 9.0):
+        check(left_at_once, X[0].copy(), limit)
+        check(left_from_else, X[0].copy(), limit)
         check(found, X[0].copy(), limit)
         check(searched, X[0].copy(), limit)
 

@@ -6,7 +6,7 @@ Names that no source can hold (with a dot) keep subjects and flags. The digest i
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+import copy
 
 from ..source import FunctionNode, FunctionSource
 
@@ -14,11 +14,16 @@ from ..source import FunctionNode, FunctionSource
 def desugared(source: FunctionSource, node: FunctionNode) -> FunctionNode:
     """The tree of a function, rewritten in place where that is needed."""
     if not source.memo.get("desugared"):
+        if any("match" in line or "else" in line for line in source.lines) and any(map(_is_short, ast.walk(source.node))):
+            _ = source.digest  # made and kept before the tree changes
+            made = _Rewriter().visit(copy.deepcopy(source.node))
+            source.node.body = made.body  # in one step: other threads may compile the same helper
         source.memo["desugared"] = True
-        if any("match " in line or "else" in line for line in source.lines):
-            assert source.digest
-            _Rewriter().visit(source.node)
     return node
+
+
+def _is_short(node: ast.AST) -> bool:
+    return isinstance(node, ast.Match) or (isinstance(node, (ast.For, ast.While)) and bool(node.orelse))
 
 
 class _Rewriter(ast.NodeTransformer):
@@ -83,20 +88,19 @@ def _test(pattern: ast.pattern | None, subject: str) -> ast.expr | None:
     return None
 
 
-def _mark_breaks(body: Sequence[ast.stmt], flag: str) -> bool:
+def _mark_breaks(body: list[ast.stmt], flag: str) -> bool:
     """Put a store before each `break` that leaves the loop whose body this is; whether there is one."""
     found = False
+    at = next((i for i, statement in enumerate(body) if isinstance(statement, ast.Break)), -1)
+    if at >= 0:
+        body.insert(at, _assign(body[at], flag, _constant(body[at], False)))
+        found = True
     for statement in body:
         for part in ("body", "orelse"):
             inner = getattr(statement, part, None)
-            if not inner or isinstance(statement, (ast.FunctionDef, ast.ClassDef)) \
-                    or (part == "body" and isinstance(statement, (ast.For, ast.While))):
-                continue
-            at = next((i for i, s in enumerate(inner) if isinstance(s, ast.Break)), -1)
-            if at >= 0:
-                inner.insert(at, _assign(inner[at], flag, _constant(inner[at], False)))
-                found = True
-            found = _mark_breaks(inner, flag) or found
+            is_other_loop = part == "body" and isinstance(statement, (ast.For, ast.While))
+            if inner and not is_other_loop and not isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                found = _mark_breaks(inner, flag) or found
     return found
 
 
