@@ -1,6 +1,6 @@
-"""prebake's own build: a stencil library for each CPU level, the dispatcher, what makes records; the rest: pyproject.toml.
+"""prebake's own build: one stencil library for each CPU level, and the dispatcher; the rest is in pyproject.toml.
 
-Most of the C comes from templates that are rendered into the build folder, never into the source tree. Flags of a level stand
+The C comes from templates that are rendered into the build folder, never into the source tree. Flags of a level stand
 last on the compiler's command line, so that CFLAGS of the environment add to them and never replace them.
 PREBAKE_BUILD_JOBS: compilers to run at the same time (default: one for each processor, at most 4).
 """
@@ -74,12 +74,6 @@ def dispatch_extension() -> Extension:
     return extension
 
 
-def records_extension() -> Extension:
-    """Construction of records, made for one Python version (it looks into types)."""
-    return Extension("prebake.templates._records", ["templates/_records.c"], depends=["templates/_records.c", "setup.py"],
-                     extra_compile_args=[*REPRODUCIBLE, "-O2"], language="c")
-
-
 def source_digest(ext: Extension) -> str:
     """Of the contents of all files that an extension is made from, and of how it is compiled."""
     found = hashlib.blake2b(repr((sys.version, ext.extra_compile_args, ext.define_macros)).encode(), digest_size=32)
@@ -100,8 +94,7 @@ class BuildExt(build_ext):
         self.digests = {ext.name: source_digest(ext) for ext in self.extensions}  # before anything is read
         self.extensions = [ext for ext in self.extensions if self.force or not self.is_current(ext)]
         for ext in self.extensions:  # one after the other: Cython is not made for threads, compilers are
-            if hasattr(ext, "prebake_render"):
-                ext.sources = [self.write_c(ext)]
+            ext.sources = [self.write_c(ext)]
         super().build_extensions()
 
     def build_extension(self, ext: Extension) -> None:
@@ -151,7 +144,7 @@ class BuildExt(build_ext):
         return str(pyx.with_suffix(".c"))
 
 
-extensions = [records_extension(), *map(stencil_extension, levels.built_levels())]
+extensions = [stencil_extension(level) for level in levels.built_levels()]
 if (ROOT / "vm" / "run" / "_dispatch.pyx").exists():
     extensions.append(dispatch_extension())
 

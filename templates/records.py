@@ -3,8 +3,7 @@
 `dataclasses.dataclass` compiles source text for each class, half a millisecond to two of them; a process that plans for
 the first time would pay that for eighty classes while its caller waits. Here one function is compiled for each number of
 fields and gets the names of a class, so that a class costs what its `class` statement costs. For everything else such a
-class is a data class: `dataclasses.fields`, `replace` and `asdict` take its instances. Where `_records.c` is built, an
-instance is made in C, in a third of the time: a plan makes thousands.
+class is a data class: `dataclasses.fields`, `replace` and `asdict` take its instances.
 """
 
 from __future__ import annotations
@@ -12,14 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
-from sys import intern
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, dataclass_transform
-
-try:
-    from ._records import construct_directly
-except ImportError:  # while it is being built
-    construct_directly = None
 
 _R = TypeVar("_R")
 
@@ -89,17 +82,16 @@ def _init_of(count: int) -> CodeType:
 
 def _made(cls: type, eq: bool, slots: bool) -> type:
     space = dict(cls.__dict__)
-    names = tuple(map(intern, space.get("__annotations__", ())))
+    names = tuple(space.get("__annotations__", ()))
     defaults = {name: space.pop(name) for name in names if name in space}
     space["__match_args__"], space["__dataclass_fields__"] = names, _Fields(defaults)
-    is_plain = slots and cls.__bases__ == (object,) and "__init__" not in space and "__new__" not in space
     if "__init__" not in space:
         assert tuple(defaults) == names[len(names) - len(defaults):], "fields with defaults come last"
         code = _init_of(len(names)).replace(
             co_varnames=("self", *names), co_names=names, co_name="__init__", co_qualname=f"{cls.__qualname__}.__init__")
         plain = FunctionType(code, globals(), "__init__", tuple(defaults.values()))
-        own = [name for name, default in defaults.items() if isinstance(default, _Fresh)]
-        space["__init__"] = _filling(plain, own) if own else plain
+        made = [name for name, default in defaults.items() if isinstance(default, _Fresh)]
+        space["__init__"] = _filling(plain, made) if made else plain
     space.setdefault("__repr__", _repr)
     if eq:
         key = attrgetter(*names) if names else _no_key
@@ -115,11 +107,7 @@ def _made(cls: type, eq: bool, slots: bool) -> type:
         space.pop(name, None)
     if slots:
         space["__slots__"] = names
-    made = type(cls)(cls.__name__, cls.__bases__, space)
-    if is_plain and construct_directly is not None:
-        values = [default.factory if isinstance(default, _Fresh) else default for default in defaults.values()]
-        construct_directly(made, names, tuple(values), tuple([isinstance(x, _Fresh) for x in defaults.values()]))
-    return made
+    return type(cls)(cls.__name__, cls.__bases__, space)
 
 
 def _filling(plain: Callable[..., None], names: list[str]) -> Callable[..., None]:

@@ -10,7 +10,6 @@ import sys
 
 import pytest
 
-from prebake.templates import records
 from prebake.templates.records import fresh, record, replace
 
 
@@ -86,12 +85,7 @@ def test_planning_does_not_load_dataclasses():
     assert done.stdout == "False\n"
 
 
-@pytest.mark.parametrize("is_direct", [True, False])
-def test_instances_are_made_alike_in_c_and_in_python(monkeypatch, is_direct):
-    assert records.construct_directly is not None, "the extension is not built"
-    if not is_direct:
-        monkeypatch.setattr(records, "construct_directly", None)
-
+def test_calls_that_fit_and_calls_that_do_not():
     @record
     class Made:
         first: object
