@@ -182,9 +182,9 @@ def test_a_subclass_that_overrides_a_method_has_a_program_of_its_own(module: Mod
 
 
 def test_variants_are_bounded_and_their_counts_are_kept(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    from prebake.vm.run import function
+    from prebake.vm.run import variants
 
-    monkeypatch.setattr(function, "MAX_VARIANTS", 2)
+    monkeypatch.setattr(variants, "MAX_VARIANTS", 2)
     run, made = module.Base.run, [type(f"Made{i}", (module.Base,), {"step": _adding(i)}) for i in range(4)]
     for _ in range(2):
         for i, cls in enumerate(made):

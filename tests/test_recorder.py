@@ -313,7 +313,7 @@ class Other(Based):
 
 def test_calls_of_variants_are_recorded_as_unplanned_while_they_live_and_after(tmp_path, monkeypatch):
     """They run other programs: no bucket of this one serves them, but they are calls of the function."""
-    from prebake.vm.run import function
+    from prebake.vm.run import variants
 
     x = np.ones(3)
     with prebake.profile(tmp_path / "profile.json") as session:
@@ -328,7 +328,7 @@ def test_calls_of_variants_are_recorded_as_unplanned_while_they_live_and_after(t
             return found["calls"], found["unplanned"], sum(rows)
 
         assert counted() == (5, 3, 2)
-        monkeypatch.setattr(function, "MAX_VARIANTS", 1)
+        monkeypatch.setattr(variants, "MAX_VARIANTS", 1)
         for kind in (Other, Derived, Other):  # each drops the one before
             kind().step(x)
         assert len(Based.step._state.variants) == 1

@@ -126,7 +126,7 @@ def _load_compiler() -> None:
     from ...templates.levels import load_stencils
     from ..lang import frontend, verifier  # noqa: F401
     from ..plan import code_json, lower, planner, typed  # noqa: F401
-    from . import collector, interpreter, tape  # noqa: F401
+    from . import collector, fitting, interpreter, specialise, tape, variants  # noqa: F401
 
     typed.load_rules()
     with suppress(ImportError):  # without a stencil library calls are interpreted, and say so

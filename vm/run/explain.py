@@ -13,6 +13,7 @@ from .arguments import shape_of_args
 from .rows import why_row_differs
 from .stats import buckets, nearest_bucket, short_shape, symbol_names
 from .tensors import Arrays
+from .variants import serving
 
 # what to do about a miss
 _FIXES = {
@@ -102,7 +103,7 @@ def explain_call(state: Any, args: tuple) -> Explanation:
         except UnsupportedError as error:
             served = "python" if state.fallback == "python" else "none"
             return Explanation(function.name, served, state.reason_of(0), None, [], "", "", error.what, {}, instead=error.hint)
-        state = state.serving(args)
+        state = serving(state, args)
         function = state.function
     if state.stated.shape_check is not None:
         try:
@@ -134,7 +135,7 @@ def explain_call(state: Any, args: tuple) -> Explanation:
                                compiled, why, shape, entry.call_outs)
     with state.lock:
         try:
-            made, note = state._specialise(args)
+            made, note = state.specialise(args)
         except (PrebakeError, NameError) as error:
             made, note = None, str(error)
     if made is not None and function._probe(made, args, False)[0] == 0:

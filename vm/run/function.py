@@ -1,6 +1,8 @@
 """What happens to a decorated function outside the fast path: compile, find its bundle, specialise, fall back, account.
 
-`_dispatch.JitFunction` is the callable; it calls `FunctionState` when no plan of its own takes a call.
+`_dispatch.JitFunction` is the callable; it calls `FunctionState` when no plan of its own takes a call. What fits of a bundle is
+looked at in `fitting.py`, plans are made in `specialise.py` unless `refusals.py` remembers that there is none, and objects that
+the program was not made for have programs of their own (`variants.py`).
 """
 
 from __future__ import annotations
@@ -8,33 +10,25 @@ from __future__ import annotations
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
-from .. import flags, options
-from ..bindings import ABSENT, Row, Watch, first_change, home_of, no_value, underlying, watch_own_names, watch_rows
-from ..errors import ConfigError, InternalError, PrebakeError, UnsupportedError, VerifyError
+from .. import options
+from ..bindings import ABSENT, Watch, home_of, no_value, watch_own_names, watch_rows
+from ..errors import ConfigError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
-from .arguments import describe_args, fingerprint, shape_of_args
+from .arguments import describe_args, shape_of_args
 from .collector import paused_collector
-from .deadline import Overdue, time_limit
 from .decoration import Stated
-from .log import is_logging, log, log_once, stage_times, wants_dump, warn, warn_once
+from .log import log_once, wants_dump, warn, warn_once
 from .names import qualified_name
+from .refusals import Refusals, fingerprint
 from .tensors import Arrays, may_hold_tensors
 
 TRAPPED = 6  # a status of _dispatch.Entry
 MAX_MISSES = 256   # misses kept one by one for calls that no plan served
-MAX_REFUSED = 4096
-MAX_VARIANTS = 32  # programs of one function, for classes that override what it calls
-MAX_REFUSALS = 8   # refused shapes of one kind of arguments after which the kind itself is refused
 _CODE_OPTIONS = tuple(name for name, option in options.OPTIONS.items() if option.in_key)
-_NO_VALUE = "no-value"  # kind of refusal: a captured name has none
-_AS_DECORATED = "record, plan and build again with the decorator as it is now"
 
 states: weakref.WeakSet[FunctionState] = weakref.WeakSet()
 startup_error: ConfigError | None = None  # a wrong PREBAKE_ENGINE
@@ -53,8 +47,7 @@ def living() -> list[FunctionState]:
 class FunctionState:
     """One decorated function: its options, program, bundle, and what could not be planned.
 
-    What the class of a call's first argument decides (`self.step(...)`) is compiled in as the function's own class has it.
-    Objects that have it otherwise are served by variants: states of their own, each with a program made for such an object.
+    Its variants are states too, each with a program made for other objects; see `variants.py`.
     """
 
     def __init__(self, fn: Any, shapes: Mapping[str, str] | None, given: Mapping[str, object] | None, fallback: str,
@@ -69,7 +62,7 @@ class FunctionState:
         self.bundle_reason = "NO_BUNDLE"
         self.lock = threading.RLock()
         self._program: Any = None
-        self._unsupported: UnsupportedError | None = None
+        self.unsupported: UnsupportedError | None = None
         self._invalid: VerifyError | None = None
         self._has_captures = False
         self._code = fn.__code__
@@ -81,8 +74,7 @@ class FunctionState:
         self.variants: list[FunctionState] = []  # the last used one first
         self._warned: set[str] = set()  # why calls ran in Python
         self.generation = 0  # plans made so far
-        self.refused: dict[object, int] = {}        # arguments with shapes -> calls since they were refused
-        self.refused_kinds: dict[object, int] = {}  # arguments without shapes -> refused plans
+        self.refusals = Refusals()
         self.constant_args: dict[int, int] = {}
         self.misses: dict[tuple[object, str], int] = {}
         self.settled: dict[tuple[object, str], int] = {}  # of calls that plans served before the bundle changed
@@ -119,8 +111,7 @@ class FunctionState:
             if any(self.settings[name] != value for name, value in before.items()):  # `configure` was called
                 self.retired += [e for e in self.function._entries()[1] if e.counts()[0]]
                 self.function._drop_planned()
-                self.refused.clear()
-                self.refused_kinds.clear()
+                self.refusals.clear()
             self.function._configure(self.settings["engine"], self.settings["memory_bytes"], self.stated.shape_check)
 
     def _find_bundle(self) -> None:
@@ -130,9 +121,8 @@ class FunctionState:
         self.bundle, self.bundle_reason = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename, strict)
         entries: list[Any] = []
         if self.bundle is not None:
-            record = self.bundle.records[self.function.name]
             try:
-                entries = self._bundle_entries(self.bundle, record)
+                entries = self._bundle_entries(self.bundle)
             except bundle.BundleError as error:
                 self.bundle.refused[self.function.name] = error.reason
                 self.bundle, self.bundle_reason = None, error.reason
@@ -149,17 +139,16 @@ class FunctionState:
 
             settle_misses(self)
 
-    def _bundle_entries(self, found: bundle.Bundle, record: Mapping[str, Any]) -> list[Any]:
+    def _bundle_entries(self, found: bundle.Bundle) -> list[Any]:
+        """The plans of a bundle that fits, for which settings, captures and what is watched are set. Raises BundleError."""
+        from . import fitting
+
         name = self.function.name
-        self.settings = self._settings_with(found, record)
+        self.settings = fitting.fitting_settings(found, name, self.own, self.shapes)
         entries = found.entries(name, self.settings["max_shapes"])
-        try:
-            captures = [(str(scope), str(module), str(key)) for scope, module, key in record["captures"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise found._refuse(f"functions.{name}.captures", "captures of this format", str(error),
-                                bundle._REBUILD) from None
-        rows = self._check_bindings(found, record)
-        if self._program is not None and self._program.digest != record["program_digest"]:  # it was made for other objects
+        captures = fitting.recorded_captures(found, name)
+        rows = fitting.fitting_bindings(found, name, self.fn, self._other_program())
+        if self._program is not None and self._program.digest != found.records[name]["program_digest"]:  # of other objects
             self.retired += [e for e in self.function._entries()[1] if e.counts()[0]]
             self.function._drop_planned()
             self._program = None
@@ -172,56 +161,16 @@ class FunctionState:
         """Nothing where a bundle that is not in use yet fits the function as it is here. Raises BundleError."""
         with self.lock:
             if self.stated.error is None:
-                self.own = dict(self.stated.own)
-                found.check_fresh(self.function.name, self.fn.__code__.co_filename)
-                record = found.records[self.function.name]
-                self._settings_with(found, record)
-                self._check_bindings(found, record)
+                from . import fitting
 
-    def _settings_with(self, found: bundle.Bundle, record: Mapping[str, Any]) -> dict[str, Any]:
-        """The settings with those of `buckets.yaml`, where kernels were made for such ones. Raises BundleError."""
-        name = self.function.name
-        built, here = record.get("options"), options.key_options(self.own)
-        if built != here:
-            raise found.unfit(name, f"functions.{name}.options", built, here, _AS_DECORATED)
-        if dict(record.get("shapes") or {}) != dict(self.shapes or {}):
-            raise found.unfit(name, f"functions.{name}.shapes", record.get("shapes"), self.shapes, _AS_DECORATED)
-        try:
-            settings = options.check_options(record.get("settings"))
-        except ConfigError as error:
-            raise found._refuse(f"functions.{name}.settings", error.key, error.message, bundle._REBUILD) from None
-        made_in = str({**here, **settings}.get("precision", "float32"))
-        merged = options.effective({**self.own, **settings})
-        if made_in != merged["precision"]:
-            raise found.unfit(name, f"functions.{name}.precision", made_in, merged["precision"],
-                              "set `precision` in the decorator or in buckets.yaml and build again")
-        return merged
+                name, self.own = self.function.name, dict(self.stated.own)
+                found.check_fresh(name, self.fn.__code__.co_filename)
+                fitting.fitting_settings(found, name, self.own, self.shapes)
+                fitting.fitting_bindings(found, name, self.fn, self._other_program())
 
-    def _check_bindings(self, found: bundle.Bundle, record: Mapping[str, Any]) -> list[Row]:
-        """The names that kernels were compiled with, where they stand for what they did. Raises BundleError."""
-        name = self.function.name
-        try:
-            rows = [(str(scope), str(module), str(path), str(meaning))
-                    for scope, module, path, meaning in record["bindings"]]
-        except (KeyError, TypeError, ValueError) as error:
-            raise found._refuse(f"functions.{name}.bindings", "bindings of this format", str(error),
-                                bundle._REBUILD) from None
-        change = first_change(self.fn, rows)
-        if change is None and (self._was_rebound or self._program is not None) \
-                and self.program().digest != record["program_digest"] and not self._is_of_other_objects(found):
-            change = (name, "the source that was recorded", "another one in this process")
-        if change is not None:
-            where, then, now = change
-            raise found.unfit(name, f"binding of {where}", then, now,
-                              "record, plan and build again with the names as they are here", "GUARD")
-        return rows
-
-    def _is_of_other_objects(self, found: bundle.Bundle) -> bool:
-        """Whether the program here and the recorded one differ by the layers that they were made for alone."""
-        if not self.program().__dict__.get("calls_objects"):
-            return False
-        here = {(f.module, f.qualname): f.digest for f in self.program().functions}
-        return all(here.get((f.module, f.qualname), f.digest) == f.digest for f in self._program_in(found).functions)
+    def _other_program(self) -> Callable[[], Any] | None:
+        """What gives the program, where it may be another than a bundle's: one is there, or a name was rebound."""
+        return self.program if self._was_rebound or self._program is not None else None
 
     def _watch(self, watch: Watch) -> None:
         """Have each call look whether what was compiled in is still the same."""
@@ -234,102 +183,34 @@ class FunctionState:
         if self.fn.__code__ is not self._code:  # the arguments were spread over the old code's parameters
             with self.lock:
                 self._code = self.fn.__code__
-                self._compile_again()
+                self.compile_again()
                 self.function._read_code()
             return self.fn(*args)
-        return self.serving(args).function._serve(args)
+        from .variants import serving
 
-    def serving(self, args: tuple) -> FunctionState:
-        """The state whose program fits a call: this one, or a variant, made now if there is none."""
-        with self.lock:
-            if self.function._renamed():
-                self._compile_again()
-            with suppress(UnsupportedError, VerifyError):
-                self.program(live=args)
-            if not args or (not self.function._differs(args)
-                            and (self._unsupported is None or not self._is_method_of(args))):
-                return self
-            for at, variant in enumerate(self.variants):
-                if not variant.function._differs(args):
-                    self.variants.insert(0, self.variants.pop(at))
-                    break
-            else:
-                variant = self._add_variant(args, args[0])
-            self.function._set_variants([v.function for v in self.variants], self._unsupported is not None)
-            return variant
+        return serving(self, args).function._serve(args)
 
-    def _add_variant(self, args: tuple, receiver: object) -> FunctionState:
-        """A variant whose program is made for these arguments."""
-        variant = FunctionState(self.fn, *self.stated.given, self)
-        variant.prepare()
-        with suppress(UnsupportedError, VerifyError):
-            variant.program(receiver, args)
-        self.variants.insert(0, variant)
-        if len(self.variants) > MAX_VARIANTS:
-            self._drop(self.variants.pop())
-        return variant
+    def variant(self) -> FunctionState:
+        """A state below this one, which has no program yet; `variants.py` says what for."""
+        return FunctionState(self.fn, *self.stated.given, self)
 
-    def _outgrown(self, args: tuple) -> FunctionState | None:
-        """The variant for arguments that hold other functions or classes of layers than the program was made for; None for
-        a variant itself. Raises UnsupportedError."""
-        with self.lock:
-            owner = self.main or self
-            for variant in owner.variants:
-                if variant is not self and not variant.function._differs(args) and variant._plans(args):
-                    return variant
-            if self.main is not None:
-                return None
-            variant = self._add_variant(args, ABSENT)
-            if variant._unsupported is not None:
-                self.variants.remove(variant)
-                raise variant._unsupported
-            self.function._set_variants([v.function for v in self.variants], self._unsupported is not None)
-            return variant
-
-    def _plans(self, args: tuple) -> bool:
-        """Whether the program has or gets a plan for these arguments."""
-        try:
-            self.program()
-        except (UnsupportedError, VerifyError):
-            return False
-        return any(self.function._probe(entry, args, False)[0] == 0 for entry in self.function._entries()[1]) \
-            or self._specialise(args)[0] is not None
-
-    def _is_method_of(self, args: tuple) -> bool:
-        """Whether a call's first argument is an object of a class that holds the function."""
-        if not args or type(args[0]).__module__ in ("builtins", "numpy"):
-            return False
-        return any(underlying(member) is self.fn for cls in type(args[0]).__mro__ for member in cls.__dict__.values())
-
-    def _compile_again(self) -> None:
+    def compile_again(self) -> None:
         """Forget the program and what was made of it, but for the counts."""
         self.retired += [e for entries in self.function._entries() for e in entries if e.counts()[0]]
-        for variant in self.variants:
-            self._drop(variant)
+        if self.variants:
+            from .variants import absorb
+
+            for variant in self.variants:
+                absorb(self, variant)
         del self.retired[:-256]
-        self._program = self._unsupported = self._invalid = None
+        self._program = self.unsupported = self._invalid = None
         self._had_live = False
         self._was_rebound = True
         self.variants = []
-        self.refused.clear()
-        self.refused_kinds.clear()
+        self.refusals.clear()
         self._watch(Watch())
         self.function._clear()
         self.generation += 1
-
-    def _drop(self, variant: FunctionState) -> None:
-        """Take over the counts of a variant that goes."""
-        from .stats import misses_of
-
-        missed, other = misses_of(variant)
-        for key, count in missed.items():
-            self.settled[key] = self.settled.get(key, 0) + count
-        self.other_misses += other
-        self.asked_to_interpret += variant.asked_to_interpret
-        self.absorbed_calls += variant.traffic()[0]
-        counts = (*variant.function._counts()[:4], variant.asked_to_interpret)
-        self.absorbed = tuple(a + b for a, b in zip(self.absorbed, counts, strict=True))
-        self.function._absorb(variant.function)
 
     def program(self, receiver: object = ABSENT, live: tuple = ()) -> Any:
         """The function's Program, compiled at the first time. Raises UnsupportedError, or VerifyError (no way out).
@@ -340,11 +221,11 @@ class FunctionState:
         if self._program is not None:
             return self._program
         with self.lock:
-            if live and not self._had_live and self._unsupported is not None \
-                    and self._unsupported.kind in ("dynamic-call", "unknown-method"):
-                self._unsupported = None
+            if live and not self._had_live and self.unsupported is not None \
+                    and self.unsupported.kind in ("dynamic-call", "unknown-method"):
+                self.unsupported = None
             self._had_live = self._had_live or bool(live)
-            error = self._unsupported or self._invalid
+            error = self.unsupported or self._invalid
             if error is None and self._program is None:
                 try:
                     self._program = self._compile(receiver, live)
@@ -357,16 +238,16 @@ class FunctionState:
     @paused_collector()
     def _compile(self, receiver: object, live: tuple) -> Any:
         start = perf_counter()
+        from ..lang.frontend import compile_function
+
         program: Any
         watch = Watch()
         try:
-            from ..lang.frontend import compile_function
-
             program = compile_function(self.fn, receiver=receiver, watch=watch, live=live)
         except UnsupportedError as error:
             program = self._shipped_program() if error.kind == "no-source" and self.main is None else None
             if program is None:
-                self._unsupported = error
+                self.unsupported = error
                 watch_own_names(self.fn, watch)
                 self._watch(watch)
                 raise
@@ -396,24 +277,10 @@ class FunctionState:
         """What Python raises where a captured name has no value now."""
         return no_value(self._inlined, home, name)
 
-    def _read_for_plan(self, index: int) -> object:
-        """A captured value for the planner, which leaves it to the interpreter to raise, where and if it is read."""
-        try:
-            return self.function.read_capture(index)
-        except (NameError, AttributeError) as error:
-            from ..plan.planner import PlanRefused
-
-            raise PlanRefused(str(error), kind=_NO_VALUE) from None
-
     def _shipped_program(self) -> Any:
-        """The program that the bundle holds, for functions whose source is not shipped."""
-        found, _ = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename)
-        return None if found is None else self._program_in(found)
+        from .fitting import shipped_program
 
-    def _program_in(self, found: bundle.Bundle) -> Any:
-        from ..lang.bytecode import Program
-
-        return Program.from_bytes(found.program_bytes(self.function.name))
+        return shipped_program(self.function.name, self.fn.__code__.co_filename)
 
     def _bind_captures(self, captures: list[tuple[str, str, str]]) -> None:
         """Tell the function where its captured names are read."""
@@ -452,7 +319,9 @@ class FunctionState:
             if arrays.is_other:
                 return arrays.restore(self.function._serve(arrays.args))
         if self.main is None and self._program is None:
-            found = self.serving(args)
+            from .variants import serving
+
+            found = serving(self, args)
             if found is not self:
                 return found.function._serve(args)
         if engine == _dispatch.ENGINE_CODES["prebuilt"]:
@@ -476,7 +345,7 @@ class FunctionState:
                     if variant.function._probe(entry, args, False)[0] == 0:
                         return variant.function._serve(args)
         exact, kind = fingerprint(args)
-        if not self._is_refused(exact, kind):
+        if not self.refusals.holds(exact, kind):
             generation = self.generation
             with self.lock:
                 missed = why if engine == 0 else -1
@@ -487,17 +356,19 @@ class FunctionState:
                             return result
                         if status == TRAPPED:
                             return self.trapped(result, args, entry.writes)
-                made, note = self._specialise(args, reason if engine == 0 else "")
+                made, note = self.specialise(args, reason if engine == 0 else "")
                 if made is None and note.startswith("callee: "):
+                    from .variants import outgrown
+
                     try:
-                        other = self._outgrown(args)
+                        other = outgrown(self, args)
                     except UnsupportedError as error:
                         if self.fallback != "python":
                             raise self.turn_away(error).with_traceback(None) from None
                         return self._run_python(args, error)
                     if other is not None:
                         return other.function._serve(args)
-                if made is None and not note.startswith(_NO_VALUE):  # it may have one again
+                if made is None and not note.startswith("no-value"):  # a captured name may have one again
                     self._refuse(exact, kind, note)
             if made is not None:
                 status, result = self.function._try(made, args, missed, False)
@@ -509,122 +380,25 @@ class FunctionState:
                     self._refuse(exact, kind, f"the new plan does not take its own call ({made.why_not() or status})")
         return self.interpret(args, engine, why)
 
-    def _is_refused(self, exact: object, kind: object) -> bool:
-        """Whether to interpret without planning: refused before, and not the 64th, 4,096th, ... call since then.
-
-        What a plan depends on inside objects is no part of the key, so that refusals are tried again now and then.
-        """
-        calls = self.refused.get(exact)
-        if calls is None:
-            if self.refused_kinds.get(kind, 0) < MAX_REFUSALS:
-                return False
-            calls = 0
-        if len(self.refused) < MAX_REFUSED or exact in self.refused:
-            self.refused[exact] = calls + 1
-        return calls + 1 not in (64, 4096, 262144)
-
     def _refuse(self, exact: object, kind: object, note: str) -> None:
-        if len(self.refused) < MAX_REFUSED:
-            self.refused.setdefault(exact, 0)
-        self.refused_kinds[kind] = self.refused_kinds.get(kind, 0) + 1
+        self.refusals.add(exact, kind)
         log_once(f"{self.function.name}: interpreted, {note}")
 
-    @paused_collector()
-    def _specialise(self, args: tuple, reason: str = "") -> tuple[Any, str]:
-        """(entry, '') of a new plan for these arguments, or (None, why there is none). reason: of the miss, for the log."""
-        from ..plan.code_json import dispatch_spec
-        from ..plan.lower import lower_plan
-        from ..plan.planner import PlanRefused, plan_live
+    @paused_collector()  # while the planner is imported too
+    def specialise(self, args: tuple, reason: str = "") -> tuple[Any, str]:
+        """(entry, '') of a new plan, which serves calls from now on, or (None, why there is none); the lock is held.
 
-        start = perf_counter()
-        marks: list[tuple[str, float]] = []  # when each stage ended
-        try:
-            with time_limit(self.settings["jit_timeout_ms"]):
-                plan = plan_live(self._program, self._plannable(args), self._read_for_plan,
-                                 self.settings["disable_fusions"], self.settings["precision"])
-                marks.append(("plan", perf_counter()))
-                code = lower_plan(plan)
-                marks.append(("lower", perf_counter()))
-                entry = self._entry_of(plan, code, dispatch_spec(code))
-        except Overdue as late:
-            where = late.__traceback__
-            while where is not None and where.tb_next is not None:
-                where = where.tb_next
-            place = where.tb_frame.f_code.co_qualname if where is not None else "?"
-            return None, (f"gave up after {(perf_counter() - start) * 1e3:.0f} ms (jit_timeout_ms) in {place}; "
-                          f"{stage_times(start, marks)}")
-        except PlanRefused as error:
-            return None, f"{error.kind}: {error.reason}"
-        except (PrebakeError, MemoryError, RecursionError):
-            raise
-        except Exception as error:
-            return None, self._broken(error)
-        marks.append(("tape", perf_counter()))
-        self.generation += 1
-        dropped = self.function._add_planned(entry, self.settings["max_plans"])
-        self.retired += [e for e in dropped if e.counts()[0]]
-        del self.retired[:-256]
-        if is_logging():
-            from ..plan.show import result_shapes
+        reason: of the miss, for the log.
+        """
+        from .specialise import new_entry
 
-            passes = ", ".join(f"{name} {ms:.2f}" for name, ms, _ in plan.log)
-            log(f"Compiled {self.function.name} for input shape {describe_args(args)} -> {result_shapes(plan)} in "
-                f"{(marks[-1][1] - start) * 1e3:.2f} ms{f', after a miss ({reason})' if reason else ''}: "
-                f"{stage_times(start, marks)} (passes: {passes})")
-        return entry, ""
-
-    def _entry_of(self, plan: Any, code: Any, spec: dict[str, Any]) -> Any:
-        from ...templates.levels import load_stencils
-        from .tape import Tape
-
-        if wants_dump("plan"):
-            from ..plan.show import show_plan
-            from .log import dump
-
-            dump(f"plan of {self.function.name}", show_plan(plan))
-        if wants_dump("code"):
-            from ..plan.show import show_code
-            from .log import dump
-
-            dump(f"code of {self.function.name}", show_code(code))
-        rows = tuple([tuple([getattr(row, name) for name in _dispatch.ROW_FIELDS]) for row in plan.signature.rows])
-        entry = _dispatch.Entry(rows, spec, self.settings["max_shapes"])
-        tape = Tape(code, is_timed=wants_dump("times"))
-        if wants_dump("times"):
-            from .times import report_at_exit
-
-            report_at_exit(self.function.name, code, tape, self._program)
-        entry.use_tape(tape, load_stencils().table)
-        entry.sample = {str(name): value for name, value in plan.sample.items()}
-        entry.note = plan
-        if self.tier_up:
-            from . import tier
-
-            tier.watch(self, entry, code)
-        return entry
-
-    def _broken(self, error: Exception) -> str:
-        """A fault of ours while planning: loud once, then the interpreter serves (strict: raise)."""
-        note = f"planning failed with {type(error).__name__}: {error}"
-        if self.settings["strict"] or flags.is_on("PREBAKE_STRICT"):
-            raise InternalError(f"{self.function.name}: {note}") from error
-        warn(f"prebake: {self.function.name} is interpreted, {note}. Please report this.")
-        return note
-
-    def _plannable(self, args: tuple) -> tuple:
-        """The arguments as the planner shall see them: a read-only array that is a new one each time is no constant."""
-        from ..plan.signature import is_constant
-
-        seen: list[object] = []
-        for i, value in enumerate(args):
-            if type(value) is np.ndarray and not value.flags.writeable and is_constant(value):
-                address = value.ctypes.data
-                if self.constant_args.setdefault(i, address) != address:
-                    self.function._mark_volatile(i)
-                if self.function._is_volatile(i):
-                    value = _dispatch.changing_view(value)
-            seen.append(value)
-        return tuple(seen)
+        entry, note = new_entry(self, args, reason)
+        if entry is not None:
+            self.generation += 1
+            dropped = self.function._add_planned(entry, self.settings["max_plans"])
+            self.retired += [e for e in dropped if e.counts()[0]]
+            del self.retired[:-256]
+        return entry, note
 
     def interpret(self, args: tuple, engine: int, why: int) -> object:
         """The result of the reference interpreter, counted, with the reason."""
@@ -652,15 +426,15 @@ class FunctionState:
             if self.main is not None or any(
                     ins.op in (Op.STORE_TENSOR, Op.INPLACE_TENSOR) for ins in program.code):  # a second run writes twice
                 raise
-            with self.lock:
-                made = self._add_variant(args, ABSENT)
-                self.function._set_variants([v.function for v in self.variants], self._unsupported is not None)
+            from .variants import of_other_objects
+
+            made = of_other_objects(self, args)
             return run_program(made.program(), args, made.function.read_capture, hook=hook, precision=precision)
 
     def run_original(self, args: tuple) -> object:
         """The result of the original function (fallback='python'), warned about once, counted."""
-        log_once(f"{self.function.name}: runs in Python, {self._unsupported}")
-        return self._run_python(args, self._unsupported)
+        log_once(f"{self.function.name}: runs in Python, {self.unsupported}")
+        return self._run_python(args, self.unsupported)
 
     def _run_python(self, args: tuple, refusal: UnsupportedError | None) -> object:
         self._count_python(refusal)
@@ -686,7 +460,7 @@ class FunctionState:
                 if self.fallback != "python" or not isinstance(error, UnsupportedError):
                     self.turn_away(error)
                     raise
-            self._count_python(self._unsupported)
+            self._count_python(self.unsupported)
         else:
             self._count_python(None)
         return self.fn(*args, **kwargs)
@@ -707,7 +481,7 @@ class FunctionState:
         counts = (*self.function._counts()[:4], self.asked_to_interpret)
         prebuilt, jit, interpreter, python, asked = (now - of_others for now, of_others in
                                                      zip(counts, self.absorbed, strict=True))
-        unplanned = interpreter - asked + (python if self._unsupported is not None else 0)
+        unplanned = interpreter - asked + (python if self.unsupported is not None else 0)
         others = self.absorbed_calls + sum(variant.traffic()[0] for variant in list(self.variants))
         return prebuilt + jit + unplanned + others, unplanned + others
 
