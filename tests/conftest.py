@@ -32,3 +32,12 @@ def _same_import_path():
     before = list(sys.path)
     yield
     sys.path[:] = before
+
+
+@pytest.fixture(params=["jit", "interpreter"])
+def engine(request):
+    """The engine that serves a test's calls; a file whose tests all want it says `pytestmark = pytest.mark.usefixtures`."""
+    import prebake
+
+    with prebake.engine(request.param):
+        yield request.param

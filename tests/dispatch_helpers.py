@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import types
+from collections.abc import Callable
 
 import numpy as np
 
@@ -28,6 +30,43 @@ def pack_stats():
     """(number, bytes) of the packs that live, without those that other tests left to the garbage collector."""
     gc.collect()
     return _dispatch.pack_stats()
+
+
+def check(function: Callable, *args: object, rtol: float = 0) -> None:
+    """A call, of a function or a bound method, gives what the original gives now: equal values, or near ones."""
+    if isinstance(function, types.MethodType):
+        function, args = function.__func__, (function.__self__, *args)
+    got, want = function(*args), function.__wrapped__(*args)  # type: ignore[attr-defined]
+    assert np.asarray(got).dtype == np.asarray(want).dtype
+    if rtol:
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=1e-6 * max(1, np.abs(want).max()))
+    else:
+        np.testing.assert_array_equal(got, want)
+
+
+class Base:
+    """What its method calls is overridden below: each class that overrides it makes a variant of `run`."""
+
+    def step(self, x):
+        return x + 1
+
+    @prebake.jit
+    def run(self, x):
+        return self.step(x) * 2
+
+
+class Plain(Base):
+    pass
+
+
+class Other(Base):
+    def step(self, x):
+        return x * 1000
+
+
+class Third(Base):
+    def step(self, x):
+        return x - 1
 
 
 SCALE = 2.0

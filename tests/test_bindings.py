@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from dispatch_helpers import Base, Other, Plain, check
 
 import prebake
 from prebake.vm import bindings
@@ -48,23 +50,7 @@ def clipped(x):
     return RED(clip(x))
 
 
-class Base:
-    def step(self, x):
-        return x + 1
-
-    @prebake.jit
-    def run(self, x):
-        return self.step(x) * 2
-
-
-class Plain(Base):
-    pass
-
-
-class Other(Base):
-    def step(self, x):
-        return x * 1000
-'''
+''' + "\n\n".join(inspect.getsource(cls) for cls in (Base, Plain, Other))
 OTHER = '''
 import numpy as np
 
@@ -95,13 +81,6 @@ def module(tmp_path, monkeypatch):
     yield importlib.import_module("bound_module")
     for name in ("bound_module", "bound_other"):
         sys.modules.pop(name, None)
-
-
-def check(function: object, *args: object) -> None:
-    expected = function.__wrapped__(*args)  # type: ignore[attr-defined]
-    got = function(*args)  # type: ignore[operator]
-    assert np.asarray(got).dtype == np.asarray(expected).dtype
-    np.testing.assert_array_equal(got, expected)
 
 
 def test_what_a_name_stands_for_is_recorded(module: ModuleType) -> None:

@@ -8,34 +8,19 @@ import os
 import shutil
 import subprocess
 import sys
-import types
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from dispatch_helpers import check as check_values
 
 import prebake
 from prebake.vm.run import bundle
 
 X = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
-
-
-@pytest.fixture(params=["jit", "interpreter"])
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    with prebake.engine(request.param):
-        yield request.param
-
-
-def check(function: Callable, *args: object) -> None:
-    """A call, of a function or a bound method, gives what the original gives now."""
-    if isinstance(function, types.MethodType):
-        function, args = function.__func__, (function.__self__, *args)
-    got, want = function(*args), function.__wrapped__(*args)  # type: ignore[attr-defined]
-    assert np.asarray(got).dtype == np.asarray(want).dtype
-    np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6 * max(1, np.abs(want).max()))
+check = functools.partial(check_values, rtol=2e-5)
 
 
 def weights(*shape: int) -> np.ndarray:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from dispatch_helpers import check
 
 import prebake
 import prebake.vm.lang.bytecode
@@ -16,19 +17,7 @@ from prebake.vm.bindings import first_change
 X = np.arange(-3.0, 4.0)
 
 
-@pytest.fixture(params=["jit", "interpreter"], autouse=True)
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    with prebake.engine(request.param):
-        yield request.param
-
-
-def check(function: Callable, *args: object) -> None:
-    """A call, of a function or a bound method, gives what the original gives now."""
-    if isinstance(function, types.MethodType):
-        function, args = function.__func__, (function.__self__, *args)
-    got, want = function(*args), function.__wrapped__(*args)  # type: ignore[attr-defined]
-    assert np.asarray(got).dtype == np.asarray(want).dtype
-    np.testing.assert_array_equal(got, want)
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def refused(function: Callable, *args: object) -> None:

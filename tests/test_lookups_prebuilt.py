@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from dispatch_helpers import check
 
 import prebake
 from prebake.vm.run import bundle
@@ -64,10 +65,6 @@ class Other(Model):
     def h(self, x):
         return x * 9
 '''
-
-
-def check(function: object, *args: object) -> None:
-    np.testing.assert_array_equal(function(*args), function.__wrapped__(*args))  # type: ignore[attr-defined, operator]
 
 
 def test_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import pytest
+from dispatch_helpers import Base, Other, Third
 
 import prebake
 from prebake.vm.lang.bytecode import Program
@@ -292,25 +293,6 @@ def test_functions_that_go_while_a_profile_is_made(monkeypatch):
     assert sorted(f["calls"] for name, f in functions.items() if "goes_while" in name or "functions_that_go" in name) == [1, 1]
 
 
-class Based:
-    def act(self, x):
-        return x + 1
-
-    @prebake.jit
-    def step(self, x):
-        return self.act(x) * 2
-
-
-class Derived(Based):
-    def act(self, x):
-        return x - 1
-
-
-class Other(Based):
-    def act(self, x):
-        return x * x
-
-
 def test_calls_of_variants_are_recorded_as_unplanned_while_they_live_and_after(tmp_path, monkeypatch):
     """They run other programs: no bucket of this one serves them, but they are calls of the function."""
     from prebake.vm.run import variants
@@ -318,18 +300,18 @@ def test_calls_of_variants_are_recorded_as_unplanned_while_they_live_and_after(t
     x = np.ones(3)
     with prebake.profile(tmp_path / "profile.json") as session:
         for _ in range(2):
-            Based().step(x)
+            Base().run(x)
         for _ in range(3):
-            Derived().step(x)
+            Third().run(x)
 
         def counted():
-            (found,) = [f for name, f in session.to_json()["functions"].items() if name.endswith("Based.step")]
+            (found,) = [f for name, f in session.to_json()["functions"].items() if name.endswith("Base.run")]
             rows = [row[-3] for signature in found["signatures"] for row in signature["shapes"]]
             return found["calls"], found["unplanned"], sum(rows)
 
         assert counted() == (5, 3, 2)
         monkeypatch.setattr(variants, "MAX_VARIANTS", 1)
-        for kind in (Other, Derived, Other):  # each drops the one before
-            kind().step(x)
-        assert len(Based.step._state.variants) == 1
+        for kind in (Other, Third, Other):  # each drops the one before
+            kind().run(x)
+        assert len(Base.run._state.variants) == 1
         assert counted() == (8, 6, 2)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,10 +16,7 @@ X = np.random.default_rng(0).integers(-4, 5, (3, 4)).astype(float)
 CONFIG = {"a": 2.0, "b": 0.5}
 
 
-@pytest.fixture(params=["jit", "interpreter"], autouse=True)
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    with prebake.engine(request.param):
-        yield request.param
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 def outcome(function: Callable, args: tuple) -> tuple[object, tuple]:

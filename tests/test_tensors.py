@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,10 +45,7 @@ class Net:
         self.layers = list(layers)
 
 
-@pytest.fixture(params=["jit", "interpreter"], autouse=True)
-def engine(request: pytest.FixtureRequest) -> Iterator[str]:
-    with prebake.engine(request.param):
-        yield request.param
+pytestmark = pytest.mark.usefixtures("engine")
 
 
 @prebake.jit
