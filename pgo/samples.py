@@ -6,6 +6,7 @@ A build verifies kernels with them and never needs the user's code or data.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,6 +76,8 @@ class Samples:
         if row.kind == "callee":
             return Callee(row.type_name)
         attributes = {c.key: self.values[i] for i, c in enumerate(self.rows) if c.parent == index and c.how == "attr"}
+        if row.type_name == "functools:partial" and "func" in attributes:
+            return partial(attributes["func"], *attributes.get("args", ()), **attributes.get("keywords", {}))
         owner = attributes.pop("__class__", None)  # what class methods read
         kind = self._class(row, Recorded, {} if owner is None else vars(owner))
         return kind(**{str(k): v for k, v in attributes.items()}, items=children)

@@ -169,6 +169,53 @@ def test_items_of_named_tuples_and_lists_of_ones_own(engine: str) -> None:
     check(items, Pairs(pairs), X)
 
 
+class Doubled(list):
+    def __iter__(self):
+        for item in list.__iter__(self):
+            yield item
+            yield item
+
+
+class Hidden(tuple):
+    def __getitem__(self, at):
+        return tuple.__getitem__(self, at) * 10.0
+
+
+@prebake.jit
+def of_all(parts, x):
+    for part in parts:
+        x = x * part
+    return x
+
+
+@prebake.jit
+def of_last(parts, x):
+    return x + parts[-1]
+
+
+def test_sequences_that_read_their_items_in_their_own_way(engine: str) -> None:
+    for parts in ((2.0, 3.0), [2.0, 3.0], Doubled([2.0, 3.0]), Hidden((2.0, 3.0))):
+        check(of_all, parts, X)
+        check(of_last, parts, X)
+
+
+class Kept:
+    act = staticmethod(np.tanh)
+
+    @prebake.jit
+    def run(self, x):
+        return self.act(x) + 1
+
+    @prebake.jit
+    def other(self, kept, x):
+        return kept.act(x) + 1
+
+
+def test_static_methods_that_are_kernels(engine: str) -> None:
+    check(Kept().run, X)
+    check(Kept().other, Kept(), X)
+
+
 def test_containers_inside_containers(engine: str) -> None:
     check(Sequential(Linear(8, 8), Sequential(Linear(8, 4), Sequential(Relu(), Linear(4, 2)))).run, X)
 
@@ -232,6 +279,8 @@ def test_a_program_from_a_file_calls_nothing_else() -> None:
 
 
 MODULE = """
+import functools
+
 import numpy as np
 import prebake
 
@@ -257,7 +306,8 @@ NEGATED = {"f": lambda x: -x}
 
 class Model:
     def __init__(self, act):
-        self.layers = [Linear(4, 3), Act(act), Linear(3, 2), Act(NEGATED["f"])]
+        self.layers = [Linear(4, 3), Act(act), Linear(3, 2), Act(NEGATED["f"]), Act(functools.partial(times, k=3.0)),
+                       Act(functools.partial(np.multiply, 2.0))]
 
     @prebake.jit
     def run(self, x):
@@ -274,6 +324,10 @@ def scaled(x):
     return x * SCALE + SHIFT
 
 
+def times(x, k):
+    return x * k
+
+
 SHIFT, SCALE = 1.0, 2.0
 model, other = Model(relu), Model(scaled)
 """
@@ -287,6 +341,8 @@ x = np.arange(8.0).reshape(2, 4)
 for name in sys.argv[2:]:
     if name == "load":
         prebake.load_bundle(sys.argv[1])
+    elif name == "edit":
+        layered.relu.__code__ = (lambda x: x - 77.0).__code__
     else:
         model = getattr(layered, name)
         want = layered.Model.run.__wrapped__(model, x)
@@ -312,7 +368,7 @@ def test_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         script = tmp_path / "serve.py"
         script.write_text(SCRIPT)
         cases = (("load model", "1 0 0"), ("load other model other", "1 2 0"), ("load model other model", "2 1 0"),
-                            ("other load model other other", "1 3 0"))
+                            ("other load model other other", "1 3 0"), ("load model edit model", "1 1 0"))
         for names, want in cases:
             command = [sys.executable, str(script), str(tmp_path / "bundle"), *names.split()]
             done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path,

@@ -70,6 +70,9 @@ class Callee:
     def __init__(self, key: str) -> None:
         self.key = key
 
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        raise TypeError(f"{self.key} is not at hand")  # `functools.partial` takes what can be called
+
 
 _serials: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()  # of functions that no name leads to
 

@@ -156,6 +156,15 @@ _NO_INPUTS = (set, frozenset, bytes, bytearray, memoryview, FunctionType, Builti
               np.ufunc)
 
 
+_WALKING = ("__bool__", "__contains__", "__eq__", "__getitem__", "__iter__", "__len__", "__reversed__")
+
+
+def _walks_otherwise(cls: type) -> bool:
+    """Whether a tuple's or list's class reads its items by code of its own, so that they are not what lies in it."""
+    base = tuple if issubclass(cls, tuple) else list
+    return any(getattr(cls, name, None) is not getattr(base, name, None) for name in _WALKING)
+
+
 def describe(value: object) -> dict[str, object]:
     """The checks of a Row for a live value (everything but how, parent, key and path).
 
@@ -180,6 +189,8 @@ def describe(value: object) -> dict[str, object]:
     if value is None or isinstance(value, str):
         return {"kind": "static", "value": value}
     if isinstance(value, (tuple, list)):
+        if type(value) not in (tuple, list) and _walks_otherwise(type(value)):
+            raise TypeError(f"{type(value).__name__} has items in its own way")
         return {"kind": "sequence", "type_name": type_name(value), "length": len(value)}
     if isinstance(value, dict):
         return {"kind": "mapping", "type_name": type_name(value), "keys": tuple(value)}

@@ -59,7 +59,7 @@ def fitting_bindings(found: bundle.Bundle, name: str, fn: Any, program_here: Cal
     change = first_change(fn, rows)
     if change is None and program_here is not None:
         program = program_here()
-        if program.digest != record["program_digest"] and not _is_of_other_objects(found, name, program):
+        if program.digest != record["program_digest"] and not is_of_other_objects(recorded_program(found, name), program):
             change = (name, "the source that was recorded", "another one in this process")
     if change is not None:
         where, then, now = change
@@ -89,9 +89,9 @@ def shipped_program(name: str, own_file: str) -> Program | None:
     return None if found is None else recorded_program(found, name)
 
 
-def _is_of_other_objects(found: bundle.Bundle, name: str, program: Program) -> bool:
+def is_of_other_objects(recorded: Program, program: Program) -> bool:
     """Whether the program here and the recorded one differ by the layers that they were made for alone."""
     if not program.__dict__.get("calls_objects"):
         return False
     here = {(f.module, f.qualname): f.digest for f in program.functions}
-    return all(here.get((f.module, f.qualname), f.digest) == f.digest for f in recorded_program(found, name).functions)
+    return all(here.get((f.module, f.qualname), f.digest) == f.digest for f in recorded.functions)

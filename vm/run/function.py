@@ -253,8 +253,10 @@ class FunctionState:
                 raise
             watch = watch_rows(self.fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
         if self.main is None and self.bundle is not None and program.__dict__.get("calls_objects"):
+            from .fitting import is_of_other_objects
+
             shipped = self._shipped_program()  # of the objects that were recorded: its kernels and plans share captures
-            if shipped is not None and shipped.digest != program.digest:
+            if shipped is not None and shipped.digest != program.digest and is_of_other_objects(shipped, program):
                 program = shipped
                 program.__dict__["calls_objects"] = True
                 watch = watch_rows(self.fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])

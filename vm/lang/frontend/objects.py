@@ -109,24 +109,26 @@ class Objects(Calls):
         except AttributeError:
             return base, None
         function = underlying(member)
+        if isinstance(member, staticmethod) and is_function(function):
+            return base, Target((class_key(cls), name, callee_key(function)),
+                                lambda node, at, dst, _: self._static_member(node, cls, name, function, dst))
         if not isinstance(function, FunctionType) or isinstance(member, property):
             value = held_attribute(base, name)  # of a slot, or of the class
             return base, None if value is UNKNOWN or isinstance(member, (classmethod, property)) \
                 else self._of_kept(cls, name, value)
-        if isinstance(member, staticmethod):
-            return base, Target((class_key(cls), name, callee_key(function)),
-                                lambda node, at, dst, _: self._bound_to_class(node, cls, name, function, None, dst))
         if isinstance(member, classmethod):
             return base, None
         return base, Target((class_key(cls), name, f"method {callee_key(function)}"),
-                            lambda node, at, dst, objects: self._bound_to_class(node, cls, name, function, (at, objects), dst))
+                            lambda node, at, dst, objects: self._method_of(node, cls, name, function, at, objects, dst))
 
-    def _bound_to_class(self, node: ast.Call, cls: type, name: str, function: FunctionType,
-                        receiver: tuple[int, list[Any]] | None, dst: int) -> int:
+    def _static_member(self, node: ast.Call, cls: type, name: str, function: Any, dst: int) -> int:
         self.bind_member(cls, name)
-        if receiver is None:
-            return self.inline(node, function, [], dst)
-        return self.inline(node, function, [receiver[0]], dst, cls, selves=receiver[1])
+        return self.call_static(node, function, dst)
+
+    def _method_of(self, node: ast.Call, cls: type, name: str, function: FunctionType, at: int, objects: list[Any],
+                   dst: int) -> int:
+        self.bind_member(cls, name)
+        return self.inline(node, function, [at], dst, cls, selves=objects)
 
     def _of_kept(self, cls: type, name: str, value: Any) -> Target | None:
         """The target of a value that an object keeps under a name."""
@@ -162,7 +164,7 @@ class Objects(Calls):
         if not isinstance(function, FunctionType):
             return None
         return Target((None, None, called_key(value)),
-                      lambda node, at, dst, objects: self._bound_to_class(node, cls, "__call__", function, (at, objects), dst))
+                      lambda node, at, dst, objects: self._method_of(node, cls, "__call__", function, at, objects, dst))
 
     def _held_function(self, node: ast.Call, value: Any, dst: int) -> int:
         plain = underlying(value)
@@ -206,7 +208,7 @@ class Objects(Calls):
         count = self._count_of(arg.value, {len(value) for value in objects})
         if count is None:
             self.refuse("star-args", arg)
-        register = self.expr(arg.value)
+        register = self.kernel(arg, BY_NAME["py.tuple"].id, [self.expr(arg.value)])
         length = self.kernel(arg, BY_NAME["py.len"].id, [register])
         self._expect(arg, self.value(arg, codes.COMPARE_TENSOR, -1, length, self.const(arg, count), COMPARE_OPS.index("==")))
         return [self._stand_in(arg, self.value(arg, codes.VIEW_TENSOR, -1, register, self.const(arg, i)),
