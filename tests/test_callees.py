@@ -216,6 +216,43 @@ def test_static_methods_that_are_kernels(engine: str) -> None:
     check(Kept().other, Kept(), X)
 
 
+class Optional:
+    def __init__(self, norm):
+        self.norm = norm
+
+    def forward(self, x):
+        if self.norm is not None:
+            x = self.norm(x)
+        return x + 1
+
+
+class ByName:
+    def __getattr__(self, name):
+        if name == "forward":
+            return np.tanh
+        raise AttributeError(name)
+
+
+def test_what_is_none_or_unknown_at_first_is_found_later(engine: str) -> None:
+    @prebake.jit
+    def through(layer, x):
+        return layer.forward(x)
+
+    @prebake.jit
+    def other(layer, x):
+        return layer.forward(x)
+
+    with pytest.raises(prebake.UnsupportedError, match="forward"):
+        other(ByName(), X)
+    check(other, Dense(8, 4, relu), X)
+    for norm in (None, relu, None, Linear(8, 8), Relu()):
+        check(through, Optional(norm), X)
+    broken = prebake.jit(lambda layer, x: layer.norm(x))
+    for function in (broken, broken.__wrapped__):
+        with pytest.raises(TypeError, match="'NoneType' object is not callable"):
+            function(Optional(None), X)
+
+
 def test_containers_inside_containers(engine: str) -> None:
     check(Sequential(Linear(8, 8), Sequential(Linear(8, 4), Sequential(Relu(), Linear(4, 2)))).run, X)
 

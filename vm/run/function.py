@@ -28,6 +28,7 @@ from .tensors import Arrays, may_hold_tensors
 
 TRAPPED = 6  # a status of _dispatch.Entry
 MAX_MISSES = 256   # misses kept one by one for calls that no plan served
+_OF_OBJECTS = ("dynamic-call", "unknown-method", "star-args", "call-arguments")  # refusals for what arguments hold
 _CODE_OPTIONS = tuple(name for name, option in options.OPTIONS.items() if option.in_key)
 
 states: weakref.WeakSet[FunctionState] = weakref.WeakSet()
@@ -69,7 +70,7 @@ class FunctionState:
         self._spaces: dict[str, dict[str, Any]] = {}  # the modules that names are looked up in
         self._inlined = [fn]  # functions whose code the program holds
         self._was_rebound = False
-        self._had_live = False  # whether a call's arguments were there when it was compiled
+        self._tried = Refusals()  # arguments that it could not be compiled for
         self.main = main  # of a variant: whose it is
         self.variants: list[FunctionState] = []  # the last used one first
         self._warned: set[str] = set()  # why calls ran in Python
@@ -204,7 +205,7 @@ class FunctionState:
                 absorb(self, variant)
         del self.retired[:-256]
         self._program = self.unsupported = self._invalid = None
-        self._had_live = False
+        self._tried.clear()
         self._was_rebound = True
         self.variants = []
         self.refusals.clear()
@@ -215,22 +216,23 @@ class FunctionState:
     def program(self, receiver: object = ABSENT, live: tuple = ()) -> Any:
         """The function's Program, compiled at the first time. Raises UnsupportedError, or VerifyError (no way out).
 
-        receiver: of a variant, the first argument of the call that it is made for. live: the arguments of that call; what
-        was refused without any is tried again with them.
+        receiver: of a variant, the first argument of the call that it is made for. live: the arguments of that call: what
+        was refused for the objects in others is tried again for arguments of another kind.
         """
         if self._program is not None:
             return self._program
         with self.lock:
-            if live and not self._had_live and self.unsupported is not None \
-                    and self.unsupported.kind in ("dynamic-call", "unknown-method"):
+            if live and self.unsupported is not None and self.unsupported.kind in _OF_OBJECTS \
+                    and not self._tried.holds(*_kinds_of(live)):
                 self.unsupported = None
-            self._had_live = self._had_live or bool(live)
             error = self.unsupported or self._invalid
             if error is None and self._program is None:
                 try:
                     self._program = self._compile(receiver, live)
                 except (UnsupportedError, VerifyError) as refusal:
                     error = refusal
+                    if live:
+                        self._tried.add(*_kinds_of(live))
             if error is not None:  # about the user's source, which it names: frames of the compiler tell nobody anything
                 raise error.with_traceback(None) from None
             return self._program
@@ -555,3 +557,9 @@ def _wrap_again(fn: Any, shapes: Any, given: Any, fallback: str, threads: Any, t
     from .dispatch import jit
 
     return jit(fn, shapes=shapes, options=given, fallback=fallback, threads=threads, tier_up=tier_up)
+
+
+def _kinds_of(args: tuple) -> tuple[object, object]:
+    """The keys of arguments in `Refusals`, whatever shapes they have."""
+    kind = fingerprint(args)[1]
+    return kind, kind

@@ -50,14 +50,18 @@ class Objects(Calls):
         func = node.func
         if isinstance(func, ast.Attribute):
             source, name = func.value, self.mangled(func.attr)
-            found = [self._of_attribute(base, name) for base in self.held(source)]
+            bases = [base for base in self.held(source) if not isinstance(base, _NO_OBJECTS)]
+            found = [self._of_attribute(base, name) for base in bases]
+            is_optional = any(held_attribute(base, name) is None for base in bases)
         else:
-            source, found = func, [(value, self._of_value(value)) for value in self.held(func)]
+            source, values = func, self.held(func)
+            found = [(value, self._of_value(value)) for value in values]
+            is_optional = any(value is None for value in values)
         targets: dict[tuple[str | None, str | None, str], Target] = {}
         for value, target in found:
             if target is not None:
                 targets.setdefault(target.test, target).objects.append(value)
-        if not targets:
+        if not targets and not is_optional:  # a layer that is None here may be there in other objects
             return -1
         if len(targets) > MAX_TARGETS:
             self.refuse("dynamic-call", func, f"'{ast.unparse(func)}' may be one of {len(targets)} functions")
@@ -111,7 +115,7 @@ class Objects(Calls):
         function = underlying(member)
         if isinstance(member, staticmethod) and is_function(function):
             return base, Target((class_key(cls), name, callee_key(function)),
-                                lambda node, at, dst, _: self._static_member(node, cls, name, function, dst))
+                                lambda node, at, dst, _: self._static_function(node, cls, name, function, dst))
         if not isinstance(function, FunctionType) or isinstance(member, property):
             value = held_attribute(base, name)  # of a slot, or of the class
             return base, None if value is UNKNOWN or isinstance(member, (classmethod, property)) \
@@ -121,7 +125,7 @@ class Objects(Calls):
         return base, Target((class_key(cls), name, f"method {callee_key(function)}"),
                             lambda node, at, dst, objects: self._method_of(node, cls, name, function, at, objects, dst))
 
-    def _static_member(self, node: ast.Call, cls: type, name: str, function: Any, dst: int) -> int:
+    def _static_function(self, node: ast.Call, cls: type, name: str, function: Any, dst: int) -> int:
         self.bind_member(cls, name)
         return self.call_static(node, function, dst)
 
