@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
+import collections
+import difflib
 import importlib.util
+import inspect
 import linecache
+import os
 import shutil
 import subprocess
 import textwrap
+from types import FunctionType
 
+import numpy as np
 import pytest
 
 from prebake.vm.errors import UnsupportedError
@@ -229,7 +236,10 @@ def test_digests_are_equal_on_other_pythons(version, tmp_path):
 @pytest.mark.parametrize(("ran", "now"), [
     ("x * 0.5", "x * 0.25"), ("x + y", "x - y"), ("x.sum()", "x.max()"), ("-x", "+x"), ("x < y", "x > y"),
     ("(lambda z: z * 2)(x)", "(lambda z: z * 3)(x)"), ("x.reshape('C')", "x.reshape('F')"), ("x * 1", "x * 1.0"),
-    ("x[:, 1]", "x[:, 2]")])
+    ("x[:, 1]", "x[:, 2]"), ("x - y", "y - x"), ("x[:2]", "x[2:]"), ("(x + y) * x", "x + y * x"), ("x and y", "x or y"),
+    ("x if y else 2", "2 if y else x"), ("x if y else 2", "x if not y else 2"), ("[a - y for a in x]", "[y - a for a in x]"),
+    ("(lambda a: a - y)(x)", "(lambda a: y - a)(x)"), ("np.where(x, y, x)", "np.where(x, x, y)"), ("[x, y]", "[y, x]"),
+    ("x.add(x, y, out=x)", "x.add(y, x, out=y)")])
 def test_a_file_that_was_edited_since_is_not_its_source(tmp_path, ran, now):
     """The text is read when the function is called first: what runs may be older."""
     text = "def f(x, y):\n    {}\n    return {}\n"
@@ -242,6 +252,51 @@ def test_a_file_that_was_edited_since_is_not_its_source(tmp_path, ran, now):
     assert "again" in caught.value.hint
     (tmp_path / "source_module.py").write_text("# moved\n\n" + text.format('"""Another one."""', f"({ran})  # the same"))
     assert load_source(g).node.name == "f"
+
+
+def test_a_statement_that_left_a_loop_is_an_edit(tmp_path):
+    text = "def f(x):\n    for i in x:\n        x = i\n{}        x = x + 1\n    return x\n"
+    g = load(tmp_path, text.format(""))[0].f
+    (tmp_path / "source_module.py").write_text(text.format("").replace("        x = x + 1", "    x = x + 1"))
+    with pytest.raises(UnsupportedError, match="edited after it was imported"):
+        load_source(g)
+
+
+def test_what_was_not_edited_is_read(tmp_path):
+    """Functions as people write them: methods, private names, closures, calls through modules and other imported names."""
+    functions: set[FunctionType] = set()
+    for module in (argparse, ast, collections, difflib, inspect, textwrap, np.linalg, np.polynomial.polynomial):
+        for value in vars(module).values():
+            found = vars(value).values() if isinstance(value, type) else (value,)
+            functions |= {f for f in (getattr(v, "__func__", v) for v in found) if isinstance(f, FunctionType)}
+    text = """
+        import math
+        from math import tau as config
+        SCALE = 2.0
+        def outer(a, b):
+            class Layer:
+                def __init__(self):
+                    self.__k = a
+                def run(self, x):
+                    super().__init__()
+                    return [self.__k * v + math.floor(config) * b for v in x] and (lambda z: z + self.__k - b)
+                @staticmethod
+                def fixed(x): return x.reshape(SCALE.real) + config.real
+            return Layer
+        Layer = outer(1, 2)
+        first, second = (lambda x: x + 1), lambda x: x.sum(math.pi)
+    """
+    module, _ = load(tmp_path, text)
+    functions |= {module.Layer.run, module.Layer.fixed, module.first, module.second, module.Layer().run([1])}
+    has_text = [f for f in functions if os.path.exists(f.__code__.co_filename)]
+    assert len(has_text) > 500
+    refused = []
+    for function in has_text:
+        try:
+            load_source(function)
+        except UnsupportedError as error:
+            refused.append((function.__qualname__, str(error).partition("\n")[0]))
+    assert [name for name, why in refused if "edited" in why] == []
 
 
 def test_a_module_that_was_edited_and_imported_again_is_read_again(tmp_path):

@@ -14,9 +14,10 @@ import re
 import sys
 from _blake2 import blake2b
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from opcode import opmap
-from types import CodeType, FunctionType
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from opcode import hasconst, hasjabs, hasjrel, hasname, opmap, opname
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ..errors import UnsupportedError
@@ -85,7 +86,7 @@ def load_source(fn: FunctionType) -> FunctionSource:
     module = module_name(fn)
     source = _slice_function(code, lines, path, module, fn.__qualname__, known[1]) \
         or _search_file(code, lines, path, module, fn.__qualname__, known[1])
-    if source is None or not _is_source_of(source.node, code) or not _says_the_same(source.node, code):
+    if source is None or not _is_source_of(source.node, code) or not _says_the_same(source.node, code, fn.__globals__):
         raise _no_source(fn, "the text at its place is not its source; was the file edited after it was imported?",
                          "import it again, or start the process again")
     if len(_loaded) >= _MAX_CACHED:
@@ -194,22 +195,96 @@ def _is_source_of(node: FunctionNode, code: CodeType) -> bool:
         not m or m == v for m, v in zip(mangled, code.co_varnames, strict=False))
 
 
-def _says_the_same(node: FunctionNode, code: CodeType) -> bool:
-    """Whether a text's constants, names and operators are all in the code that runs: the file may have been edited since.
-
-    The code may hold more (asserts that pytest rewrote).
-    """
-    tree: Any = ast.Expression(node) if isinstance(node, ast.Lambda) else ast.Module([node], [])
+def _says_the_same(node: FunctionNode, code: CodeType, variables: Mapping[str, object]) -> bool:
+    """Whether a text means the code that runs: the file may have been edited since."""
     try:
-        made = compile(tree, "<source>", "eval" if isinstance(node, ast.Lambda) else "exec",
-                       flags=code.co_flags & _FUTURES, dont_inherit=True)
-    except (SyntaxError, ValueError, RecursionError):  # `nonlocal` wants what is around the function
+        imported = [name for name in code.co_names if type(variables.get(name)) is ModuleType]
+        made = compile(_as_module(node, code, imported), "<source>", "exec", flags=code.co_flags & _FUTURES, dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError):
         return True
-    text = next((inner for inner in _codes(made) if inner.co_name == code.co_name), None)
-    if text is None:
+    text = next((inner for inner in _codes(made) if inner.co_name == code.co_name and inner.co_flags & _CO_OPTIMIZED
+                 and inner.co_firstlineno == _first_line(node)), None)  # of a function, not of a class of its name
+    if text is None or _is_equal(text, code):
         return True
+    if not any(name[:1] == "@" for part in (code, *_codes(code)) for name in part.co_varnames + part.co_names):
+        return False
+    # pytest rewrote asserts: constants, names and operators of the text are all there
     (constants, names, operators), (others, known, present) = _content(text), _content(code)
     return constants <= others and names <= known and not operators - present
+
+
+def _as_module(node: FunctionNode, code: CodeType, imported: Sequence[str]) -> ast.Module:
+    """A module in which a function stands as in its own one: in the class that holds it, with the variables that it closes over.
+
+    imported: names of modules, of which attributes are called by other instructions.
+    """
+    statement: Any = ast.copy_location(ast.Expr(node), node) if isinstance(node, ast.Lambda) else node
+    path = code.co_qualname.split(".")
+    owner = next((part for part, inside in reversed(list(pairwise(path))) if "<locals>" not in (part, inside)), None)
+    if owner is not None:
+        statement = ast.copy_location(ast.ClassDef(owner, [], [], [statement], []), node)
+        statement.type_params = []
+    parameters = [ast.copy_location(ast.arg(name), node) for name in code.co_freevars
+                  if name != "__class__" or owner is None]
+    if parameters:
+        given = ast.arguments([], parameters, None, [], [], None, [])
+        body = [statement]
+        if owner is not None and owner not in code.co_freevars:
+            body.insert(0, ast.copy_location(ast.Global([owner]), node))
+        statement = ast.copy_location(ast.FunctionDef("around", given, body, []), node)
+        statement.type_params = []
+    imports = [ast.copy_location(ast.Import([ast.copy_location(ast.alias(name), node) for name in imported]), node)]
+    return ast.Module([*imports, statement] if imported else [statement], [])
+
+
+def _is_equal(text: CodeType, code: CodeType) -> bool:
+    """Whether two pieces of code are the same but for places, documentation, and how a method is called."""
+    if text.co_varnames != code.co_varnames or text.co_freevars != code.co_freevars or text.co_cellvars != code.co_cellvars:
+        return False
+    is_same = text.co_code == code.co_code and text.co_names == code.co_names and _constants(text) == _constants(code)
+    if not is_same and _steps(text) != _steps(code):
+        return False
+    ours, theirs = ([c for c in part.co_consts if isinstance(c, CodeType)] for part in (text, code))
+    return len(ours) == len(theirs) and all(map(_is_equal, ours, theirs))
+
+
+def _constants(code: CodeType) -> list[object]:
+    documented = _has_documentation(code) and isinstance(next(iter(code.co_consts), None), str)
+    return [_known(c) for c in code.co_consts[documented:]]
+
+
+def _known(constant: object) -> object:
+    """A constant as something that tells 1 from 1.0 and True, and 0.0 from -0.0."""
+    if isinstance(constant, CodeType):
+        return CodeType
+    return constant if isinstance(constant, frozenset) else repr(constant)
+
+
+def _steps(code: CodeType) -> list[tuple[str, object]]:
+    """The instructions, without what differs between attributes of imported modules and others: kind of call, distances."""
+    found: list[tuple[str, object]] = []
+    extended = 0
+    raw = code.co_code
+    for op, low in zip(raw[::2], raw[1::2], strict=True):
+        name, argument = opname[op], extended | low
+        extended = argument << 8 if name == "EXTENDED_ARG" else 0
+        if name in _NO_STEPS:
+            continue
+        resolved: object = argument
+        if op in _CONSTANT:
+            resolved = _known(code.co_consts[argument])
+        elif op in _NAMED:
+            shift = _FLAG_BITS.get(name, 0)
+            resolved = code.co_names[argument >> shift], argument & 2 if name == "LOAD_SUPER_ATTR" else 0
+        elif op in _JUMPS:
+            resolved = None
+        found.append(("LOAD_ATTR" if name == "LOAD_METHOD" else name, resolved))
+    return found
+
+
+def _has_documentation(code: CodeType) -> bool:
+    """Whether the first constant, where it is a text, says what a function is for."""
+    return bool(code.co_flags & _HAS_DOCSTRING) if sys.version_info >= (3, 13) else code.co_name[:1] != "<"
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -225,8 +300,7 @@ def _content(code: CodeType) -> tuple[set[str], set[str], Counter[tuple[int, int
     names: set[str] = set()
     operators: Counter[tuple[int, int]] = Counter()
     for part in (code, *_codes(code)):
-        first = part.co_consts[:1] if sys.version_info < (3, 13) or part.co_flags & _HAS_DOCSTRING else ()
-        documented = bool(first) and isinstance(first[0], str)
+        documented = _has_documentation(part) and isinstance(next(iter(part.co_consts), None), str)
         constants |= {repr(c) for c in part.co_consts[documented:] if not isinstance(c, CodeType)}
         names |= {n for n in (*part.co_names, *part.co_varnames, *part.co_cellvars, *part.co_freevars) if n[:2] != "__"}
         raw = part.co_code
@@ -234,8 +308,12 @@ def _content(code: CodeType) -> tuple[set[str], set[str], Counter[tuple[int, int
     return constants, names, operators
 
 
+_CO_OPTIMIZED = 0x1
 _FUTURES = annotations.compiler_flag
 _HAS_DOCSTRING = 0x4000000  # of code, from Python 3.13 on
+_CONSTANT, _NAMED, _JUMPS = frozenset(hasconst), frozenset(hasname), frozenset((*hasjrel, *hasjabs))
+_NO_STEPS = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL"))
+_FLAG_BITS = {"LOAD_GLOBAL": 1, "LOAD_SUPER_ATTR": 2} | ({"LOAD_ATTR": 1} if sys.version_info >= (3, 12) else {})
 _OPERATORS = frozenset(number for name, number in opmap.items()
                        if name in ("BINARY_OP", "COMPARE_OP", "IS_OP", "CONTAINS_OP") or name.startswith("UNARY_"))
 
