@@ -257,7 +257,7 @@ def _record(function: BuiltFunction, msbc: str, roots: Sequence[str | os.PathLik
         sources.append(BundleSource(source.module, source.qualname, source.digest, source.file,
                                     _digest_of_file(source, roots)))
     plans = tuple(
-        BundlePlan(plan.signature.to_json(), dispatch_spec(plan.code), tuple(  # type: ignore[arg-type]
+        BundlePlan(plan.signature.to_json(), dispatch_spec(plan.code), tuple(
             BundleKernel(k.kernel.name, {s: lo if lo == hi else (lo, hi) for s, (lo, hi) in k.kernel.bounds.items()},
                          k.bucket.gain.tape if k.bucket.gain else 0.0)
             for k in plan.kernels))

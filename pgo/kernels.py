@@ -87,7 +87,7 @@ def plan_kernels(config: BucketsFile, function: FunctionBuckets) -> BuiltFunctio
     for index, bucket in enumerate(function.buckets):
         for plan, corners in _plans_of_bucket(built, bucket, recordings.signatures[bucket.signature]):
             code = lower_plan(plan)
-            signature: Signature = plan.signature  # type: ignore[assignment]
+            signature = plan.signature
             known = by_code.setdefault(f"{signature!r}{code!r}", BuiltPlan(signature, code))
             if not known.kernels:
                 built.plans.append(known)

@@ -98,7 +98,7 @@ class _Leaf:
 class _Lowering:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.rows: tuple[Row, ...] = plan.signature.rows  # type: ignore[attr-defined]
+        self.rows: tuple[Row, ...] = plan.signature.rows
         self.paths = {row.path: i for i, row in enumerate(self.rows)}
         self.regs = Registers(self._resolve)
         self.leaves: dict[int, _Leaf] = {}

@@ -56,7 +56,7 @@ def result_shapes(plan: Plan) -> str:
             brackets = {"tuple": "()", "list": "[]", "dict": "{}"}[node.kind]
             return brackets[0] + ", ".join(map(shown, node.items)) + brackets[1]
         if node.kind == "arg":
-            return str(plan.signature.rows[node.row].path)  # type: ignore[attr-defined]
+            return str(plan.signature.rows[node.row].path)
         return {"const": repr(node.value)[:40]}.get(node.kind, "a scalar")
 
     try:

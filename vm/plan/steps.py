@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from ...templates.records import fresh, record
 from .extents import Evaluator, Expr, const, mul
+from .signature import Signature
 
 ITEM_BYTES = {"bool": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8": 1, "u16": 2, "u32": 4, "u64": 8,
               "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "c64": 8, "c128": 16}  # steps see complex memory as two real views
@@ -423,7 +424,7 @@ class Plan:
     steps: list[Step]
     result: Result
     facts: list[Fact]
-    signature: object  # plan.signature.Signature
+    signature: Signature
     sample: dict[str, int] = fresh(factory=dict)  # extents at hand when it was planned: hints, never truths
     log: list[tuple[str, float, str]] = fresh(factory=list)  # (pass, milliseconds, note)
     notes: dict[str, list[Note]] = fresh(factory=dict)  # by the fusion rule that they are about

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+Shape: TypeAlias = "tuple[tuple[str, int], ...]"  # (symbol, extent), ...
 
-def shape_of_args(function: Any, args: tuple) -> tuple[tuple[str, int], ...]:
+
+def shape_of_args(function: Any, args: tuple) -> Shape:
     """(('x.shape[0]', 3), ...) of the array arguments."""
     found: list[tuple[str, int]] = []
     names = function.fn.__code__.co_varnames

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from .rows import why_row_differs
 from .stats import buckets, nearest_bucket, short_shape, symbol_names
 from .tensors import Arrays
 from .variants import serving
+
+if TYPE_CHECKING:
+    from .function import FunctionState
 
 # what to do about a miss
 _FIXES = {
@@ -92,7 +95,7 @@ class Explanation:
         return f"<prebake.Explanation {self.function} {self.engine} {self.reason}>"
 
 
-def explain_call(state: Any, args: tuple) -> Explanation:
+def explain_call(state: FunctionState, args: tuple) -> Explanation:
     """What would serve these arguments. A plan is made where none is there yet; the function does not run."""
     state.prepare()
     function = state.function
@@ -149,13 +152,13 @@ def explain_call(state: Any, args: tuple) -> Explanation:
     return Explanation(function.name, "interpreter", reason, nearest, [], "" if note else yaml, "", note or detail, shape)
 
 
-def miss_text(state: Any, args: tuple) -> str:
+def miss_text(state: FunctionState, args: tuple) -> str:
     """Why no prebuilt kernel takes a call and what would change that: lines that begin with a newline, or ''."""
     found = _prebuilt(state, args, _dispatch.ENGINE_CODES["prebuilt"])
     return "".join(f"\n  {line}" for line in found.why_lines())
 
 
-def _prebuilt(state: Any, args: tuple, engine: int) -> Explanation:
+def _prebuilt(state: FunctionState, args: tuple, engine: int) -> Explanation:
     """The prebuilt kernel that serves a call (engine 'prebuilt'), or why there is none (engine 'none')."""
     function, names = state.function, symbol_names(state)
     why, detail = 0, ""
@@ -181,7 +184,7 @@ def _rules(plan: Any) -> list[str]:
     return [f"{name}: {note}" for name in sorted(fired) for note in fired[name]]
 
 
-def _shape(entry: Any, args: tuple, names: dict[str, str], state: Any) -> dict[str, int]:
+def _shape(entry: _dispatch.Entry | None, args: tuple, names: dict[str, str], state: FunctionState) -> dict[str, int]:
     """{symbol: extent} of the arguments, under their short names; frozen arrays are no symbols."""
     from ..plan.signature import is_constant
 

@@ -7,7 +7,7 @@ faults of ours are loud once. When to plan, and which refusals to remember, is d
 from __future__ import annotations
 
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,8 +23,13 @@ from .deadline import Overdue, time_limit
 from .log import dump, is_logging, log, stage_times, wants_dump, warn
 from .tape import Tape
 
+if TYPE_CHECKING:
+    from ..plan.code import Code
+    from ..plan.steps import Plan
+    from .function import FunctionState
 
-def new_entry(state: Any, args: tuple, reason: str) -> tuple[Any, str]:
+
+def new_entry(state: FunctionState, args: tuple, reason: str) -> tuple[_dispatch.Entry | None, str]:
     """(entry, '') of a new plan of a `FunctionState` for these arguments, or (None, why there is none).
 
     Its program is compiled, and its lock is held. reason: of the miss, for the log.
@@ -64,7 +69,7 @@ def new_entry(state: Any, args: tuple, reason: str) -> tuple[Any, str]:
     return entry, ""
 
 
-def _entry_of(state: Any, plan: Any, code: Any) -> Any:
+def _entry_of(state: FunctionState, plan: Plan, code: Code) -> _dispatch.Entry:
     name = state.function.name
     spec = dispatch_spec(code)
     if wants_dump("plan"):
@@ -92,7 +97,7 @@ def _entry_of(state: Any, plan: Any, code: Any) -> Any:
     return entry
 
 
-def _broken(state: Any, error: Exception) -> str:
+def _broken(state: FunctionState, error: Exception) -> str:
     """A fault of ours while planning: loud once, then the interpreter serves (strict: raise)."""
     note = f"planning failed with {type(error).__name__}: {error}"
     if state.settings["strict"] or flags.is_on("PREBAKE_STRICT"):
@@ -101,7 +106,7 @@ def _broken(state: Any, error: Exception) -> str:
     return note
 
 
-def _plannable(state: Any, args: tuple) -> tuple:
+def _plannable(state: FunctionState, args: tuple) -> tuple:
     """The arguments as the planner shall see them: a read-only array that is a new one each time is no constant."""
     function = state.function
     seen: list[object] = []
@@ -116,7 +121,7 @@ def _plannable(state: Any, args: tuple) -> tuple:
     return tuple(seen)
 
 
-def _read_capture(state: Any, index: int) -> object:
+def _read_capture(state: FunctionState, index: int) -> object:
     """A captured value for the planner, which leaves it to the interpreter to raise, where and if it is read."""
     try:
         return state.function.read_capture(index)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from . import _dispatch, function
+from .arguments import Shape
 
-Shape: TypeAlias = "tuple[tuple[str, int], ...]"  # (symbol, extent), ...
 MAX_MISSES = 256  # rows of `misses` in one answer, the most frequent first
 ENGINES = ("prebuilt", "jit", "interpreter", "python")
 _SHOWN, _PRINTED = 3, 10  # of these, in `repr` and in `str`
@@ -57,7 +57,7 @@ def _text(shape: Mapping[str, Any]) -> str:
     return "{" + ", ".join(f"{symbol}: {extent}" for symbol, extent in shape.items()) + "}"
 
 
-def function_stats(state: Any) -> Stats:
+def function_stats(state: function.FunctionState) -> Stats:
     """Counters of a function: calls by engine (they add up), kernels launched, peak arena bytes, missed shapes.
 
     tier_up: how many of `jit` were served by kernels compiled in the background. refused: calls that ended in an error of
@@ -72,7 +72,7 @@ def function_stats(state: Any) -> Stats:
                   "misses": misses(state)})
 
 
-def misses(state: Any) -> list[dict[str, Any]]:
+def misses(state: function.FunctionState) -> list[dict[str, Any]]:
     """Shapes that no bundle covered: [{shape, reason, nearest, count}], the most frequent first, bounded.
 
     shape: {symbol: extent}; nearest: the bucket that misses by least, {symbol: n or [lo, hi]}, or None. A row with
@@ -98,7 +98,7 @@ def misses(state: Any) -> list[dict[str, Any]]:
     return found
 
 
-def misses_of(state: Any) -> tuple[dict[tuple[Shape, str], int], int]:
+def misses_of(state: function.FunctionState) -> tuple[dict[tuple[Shape, str], int], int]:
     """(shape, reason) -> calls of one state's program, and the calls of shapes that are not kept."""
     counted: dict[tuple[Shape, str], int] = dict(state.misses)
     present, other = _present_misses(state)
@@ -108,7 +108,7 @@ def misses_of(state: Any) -> tuple[dict[tuple[Shape, str], int], int]:
     return counted, state.other_misses + other
 
 
-def _present_misses(state: Any) -> tuple[dict[tuple[Shape, str], int], int]:
+def _present_misses(state: function.FunctionState) -> tuple[dict[tuple[Shape, str], int], int]:
     """(shape, reason) -> calls of the plans that missed since `settle_misses`, and those of shapes that are not kept."""
     settled: dict[Shape, int] = {}
     for (shape, _), count in dict(state.settled).items():  # other threads may add to it
@@ -129,13 +129,13 @@ def _present_misses(state: Any) -> tuple[dict[tuple[Shape, str], int], int]:
     return found, other
 
 
-def settle_misses(state: Any) -> None:
+def settle_misses(state: function.FunctionState) -> None:
     """Write down the misses so far with the reasons that they had: another bundle, or none, is about to come."""
     for key, missed in _present_misses(state)[0].items():
         state.settled[key] = state.settled.get(key, 0) + missed
 
 
-def symbol_names(state: Any) -> dict[str, str]:
+def symbol_names(state: function.FunctionState) -> dict[str, str]:
     """Short names of symbols: those of the bundle, else of `jit(shapes=...)`."""
     if state.bundle is not None:
         given = state.bundle.records[state.function.name].get("symbols") or {}
@@ -152,7 +152,7 @@ def symbol_names(state: Any) -> dict[str, str]:
     return {}
 
 
-def buckets(state: Any) -> list[Mapping[str, tuple[int, int]]]:
+def buckets(state: function.FunctionState) -> list[Mapping[str, tuple[int, int]]]:
     """Every bucket of the function's prebuilt kernels."""
     return [bucket for entry in state.function._entries()[0] for bucket in entry.buckets]
 

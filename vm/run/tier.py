@@ -15,7 +15,7 @@ from collections import deque
 from functools import partial
 from importlib import import_module
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import InternalError
 from ..plan.code import Code
@@ -24,18 +24,21 @@ from . import _dispatch
 from .collector import paused_collector
 from .log import log, log_once, warn
 
+if TYPE_CHECKING:
+    from .function import FunctionState
+
 PROVIDER = "pgo.tier"  # in prebake[build]; asked when the first plan is hot: what runs knows nothing of how kernels are built
 
 _VERIFIED_SHAPES = 2  # those that were called most, at which a kernel is compared with the interpreter
 
-_Job = tuple["weakref.ref[Any]", Any, Code]
+_Job: TypeAlias = "tuple[weakref.ref[FunctionState], _dispatch.Entry, Code]"
 _jobs: deque[_Job] = deque()
 _current: _Job | None = None
 _wake = threading.Condition()
 _thread: threading.Thread | None = None
 
 
-def watch(state: Any, entry: Any, code: Code) -> None:
+def watch(state: FunctionState, entry: _dispatch.Entry, code: Code) -> None:
     """Have an entry compiled once it is hot."""
     entry.hot = partial(_submit, weakref.ref(state), code)
     state.tier_note = "no shape was called often enough to be compiled"
@@ -47,7 +50,7 @@ def is_idle() -> bool:
         return not _jobs and _current is None
 
 
-def _submit(state: weakref.ref[Any], code: Code, entry: Any) -> None:
+def _submit(state: weakref.ref[FunctionState], code: Code, entry: _dispatch.Entry) -> None:
     """Queue a hot entry; called in the middle of a call, so that nothing may be raised here."""
     global _thread
     owner = state()
@@ -79,7 +82,7 @@ def _work() -> None:
                 _current = None
 
 
-def _compile(reference: weakref.ref[Any], entry: Any, code: Code) -> None:
+def _compile(reference: weakref.ref[FunctionState], entry: _dispatch.Entry, code: Code) -> None:
     """Compile one entry and put it in the tape's place, or say why not."""
     state = reference()
     if state is None:
@@ -107,9 +110,9 @@ def _compile(reference: weakref.ref[Any], entry: Any, code: Code) -> None:
             warn(f"prebake: {name}: tier-up failed, the tape stays. Please report this.\n{error}")
 
 
-def _shapes(entry: Any) -> list[dict[str, int]]:
+def _shapes(entry: _dispatch.Entry) -> list[dict[str, int]]:
     """Extents and strides of the shapes that a plan was called with most, and of the one that it was made for."""
-    sample = {name: n for name, n in entry.sample.items() if not name.endswith(".data")}
+    sample = {name: n for name, n in (entry.sample or {}).items() if not name.endswith(".data")}
     counted, _ = entry.counts()
     often = [extents for extents, *_ in sorted(counted, key=lambda row: -row[1])[:_VERIFIED_SHAPES]]
     found = [{**sample, **dict(zip(entry.symbols, extents, strict=True))} for extents in often]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ..errors import InternalError, PrebakeError
 from .arguments import shape_of_args
 from .interpreter import run_program
 from .source_errors import point_at_source, raised_there
+
+if TYPE_CHECKING:
+    from .function import FunctionState
 
 RAISE = 7    # the trap of a `raise` of the program
 _TRAPS: dict[int, tuple[type[Exception], str]] = {
@@ -20,7 +23,7 @@ _TRAPS: dict[int, tuple[type[Exception], str]] = {
 }
 
 
-def after_trap(state: Any, trap: tuple[int, int, BaseException | None, str], args: tuple, writes: bool) -> object:
+def after_trap(state: FunctionState, trap: tuple[int, int, BaseException | None, str], args: tuple, writes: bool) -> object:
     """Raise what the compiled code of a `FunctionState` stopped with, pointing at the user's line.
 
     What a call-out raised is raised as it is. Otherwise, where no argument was written, the interpreter runs the

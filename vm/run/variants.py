@@ -9,15 +9,18 @@ counts.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..bindings import ABSENT, underlying
 from ..errors import UnsupportedError, VerifyError
 
+if TYPE_CHECKING:
+    from .function import FunctionState
+
 MAX_VARIANTS = 32
 
 
-def serving(state: Any, args: tuple) -> Any:
+def serving(state: FunctionState, args: tuple) -> FunctionState:
     """The state whose program fits a call: this one, or a variant, made now if there is none."""
     with state.lock:
         if state.function._renamed():
@@ -37,7 +40,7 @@ def serving(state: Any, args: tuple) -> Any:
         return variant
 
 
-def of_other_objects(state: Any, args: tuple) -> Any:
+def of_other_objects(state: FunctionState, args: tuple) -> FunctionState:
     """A new variant for arguments that hold other functions or layers than the program was made for."""
     with state.lock:
         variant = _add(state, args, ABSENT)
@@ -45,13 +48,15 @@ def of_other_objects(state: Any, args: tuple) -> Any:
         return variant
 
 
-def outgrown(state: Any, args: tuple) -> Any:
-    """The variant for arguments that hold other functions or classes of layers than the program was made for; None for
-    a variant itself. Raises UnsupportedError."""
+def outgrown(state: FunctionState, args: tuple) -> FunctionState | None:
+    """The state that serves arguments with other functions or classes of layers than the program was made for: this one, whose
+    program grows, or a variant; None where there is none. Raises UnsupportedError."""
     with state.lock:
         for variant in (state.main or state).variants:
             if variant is not state and not variant.function._differs(args) and _plans(variant, args):
                 return variant
+        if state.grow(args) and _plans(state, args):
+            return state
         if state.main is not None:
             return None
         variant = _add(state, args, ABSENT)
@@ -62,7 +67,7 @@ def outgrown(state: Any, args: tuple) -> Any:
         return variant
 
 
-def _add(state: Any, args: tuple, receiver: object) -> Any:
+def _add(state: FunctionState, args: tuple, receiver: object) -> FunctionState:
     """A variant of a main state, whose program is made for these arguments, or is not supported."""
     variant = state.variant()
     variant.prepare()
@@ -74,7 +79,7 @@ def _add(state: Any, args: tuple, receiver: object) -> Any:
     return variant
 
 
-def absorb(state: Any, variant: Any) -> None:
+def absorb(state: FunctionState, variant: FunctionState) -> None:
     """Take over the counts of a variant that goes."""
     from .stats import misses_of
 
@@ -89,12 +94,12 @@ def absorb(state: Any, variant: Any) -> None:
     state.function._absorb(variant.function)
 
 
-def _announce(state: Any) -> None:
+def _announce(state: FunctionState) -> None:
     """Let the dispatcher try the variants as they are now."""
     state.function._set_variants([v.function for v in state.variants], state.unsupported is not None)
 
 
-def _plans(state: Any, args: tuple) -> bool:
+def _plans(state: FunctionState, args: tuple) -> bool:
     """Whether the program has or gets a plan for these arguments."""
     try:
         state.program()
