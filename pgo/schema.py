@@ -286,10 +286,6 @@ class BucketsFile:
                                       file=str(self.path), line=bucket.line, key=f"{key}.buckets[{i}].{name}",
                                       hint="leave it out of this bucket, or name the signature that has it")
 
-    def load_signatures(self, function: FunctionBuckets) -> list[RecordedSignature]:
-        """The recorded signatures alone; see `load_recordings`."""
-        return list(self.load_recordings(function).signatures)
-
     def _beside(self, function: FunctionBuckets, suffix: str) -> bytes:
         path = self.programs_folder / (file_stem(function.qualname) + suffix)
         try:

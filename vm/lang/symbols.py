@@ -24,21 +24,6 @@ _TOKEN = re.compile(r"\s*(?:(?P<int>\d+)|(?P<name>[^\W\d]\w*)|(?P<str>'[^'\\\n]*
 _EXTENT = re.compile(r"([^\W\d]\w*)(?:\.[^\W\d]\w*|\[-?\d+\])*")
 
 
-class SymbolTable:
-    """Interns texts while a program is made; `texts` is the finished table."""
-
-    def __init__(self) -> None:
-        self._index: dict[str, int] = {UNKNOWN: 0}
-
-    def intern(self, text: str) -> int:
-        """The index of `text`, added where it is new."""
-        return self._index.setdefault(text, len(self._index))
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return tuple(self._index)
-
-
 class SymbolError(ValueError):
     """A text that is no symbol; says why."""
 

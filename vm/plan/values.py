@@ -189,10 +189,3 @@ def python_bool(value: bool) -> Num:
 def python_float(value: float) -> Num:
     """A Python float literal."""
     return Num(Literal(float(value), "f64"), "f64", "float")
-
-
-def register_num(reg: ScalarReg, dtype: str, python: str = "") -> Num:
-    """A scalar held in a register; i64 registers are integer atoms too."""
-    if reg.dtype == "i64" and reg.expr is not None:
-        return Num(reg.expr, dtype, python)
-    return Num(reg, dtype, python)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from bisect import bisect_left, bisect_right
-from types import FunctionType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -282,8 +281,3 @@ def is_constant_value(value: object) -> bool:
         return all(is_constant_value(item) for item in value)
     return value is None or value is Ellipsis or type(value) in (bool, int, float, complex, str) \
         or (isinstance(value, np.dtype) and bool(dtype_code(value)))
-
-
-def is_plain_function(value: object) -> bool:
-    """Whether a value is a function written in Python."""
-    return isinstance(value, FunctionType)

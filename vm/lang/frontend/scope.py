@@ -142,7 +142,7 @@ class Shape:
     position_only likewise. early_returns: '' (at most one return, at the end), 'fold' (they become if/else), 'block'.
     """
 
-    __slots__ = ("assigned", "early_returns", "has_star", "keyword_only", "names", "position_only")
+    __slots__ = ("assigned", "early_returns", "keyword_only", "names", "position_only")
 
     def __init__(self, node: FunctionNode) -> None:
         args = node.args
@@ -151,7 +151,6 @@ class Shape:
         self.names = [a.arg for a in (*args.posonlyargs, *args.args)]
         self.keyword_only = [a.arg for a in args.kwonlyargs]
         self.position_only = {a.arg for a in args.posonlyargs}
-        self.has_star = bool(args.vararg or args.kwarg)
         if not isinstance(node, ast.Lambda):
             _scan(node.body, self.assigned)
             body = node.body[:-1] if isinstance(node.body[-1], ast.Return) else node.body
