@@ -47,6 +47,13 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
     "einsum diagonal of 1": ("return np.einsum('ii->i', y)", [np.ones((1, 3))]),
     "einsum view": ("t = np.einsum('ij->ji', y)\n    return t", [M]),
     "tensordot 1": ("return np.tensordot(y, z, 1)", [np.ones((2, 1)), np.ones((3, 2))]),
+    # integers beside index arrays count as index arrays: what stands between them puts the arrays' axes first
+    "integer, slice, array": ("return y[0, :, z], y[:, 1, :, z], y[:, 0, z], y[..., 1, z]",
+                              [np.arange(24.0).reshape(2, 3, 4), np.array([0, 1, 1, 0, 1])]),
+    "integer, none, array": ("return y[1, None, z], y[None, 1, z], y[:, z, ..., 1], y[z, ..., z]",
+                             [np.arange(24.0).reshape(2, 3, 4), np.array([0, 1, 1, 0, 1])]),
+    "integer, slice, mask": ("y[1, :, z > 0] += y[0, :, z > 0]\n    y[0, :, z] = 5\n    return y",
+                             [np.arange(24.0).reshape(2, 3, 4), np.array([0, 1, 1, 0])]),
     # copies and views
     "take copies": ("t = np.take(y, 0, axis=1)\n    t += 1\n    return t", [M]),
     "diag views": ("return np.diag(y)", [M]),

@@ -98,7 +98,8 @@ def kind_of_sequence(t: Typer, base: Value) -> str:
 
 
 def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]]:
-    """The view of the basic part of an index, and its array indices by axis of that view."""
+    """The view of the basic part of an index, and its array indices by axis of that view: the first ones where NumPy puts
+    what they make first."""
     items: list[Value] = []
     for v in (t.children(index) if isinstance(index, Seq) and index.kind == "tuple" else [index]):
         if isinstance(v, Seq):
@@ -114,6 +115,7 @@ def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]
         else:
             items.append(v)
     used = sum(_axes_used(v) for v in items)
+    apart = _stand_apart(items)
     ellipses = [i for i, v in enumerate(items) if isinstance(v, Static) and v.value is ...]
     if used > base.ndim or len(ellipses) > 1:
         raise PlanRefused("too many indices", kind="index-error")
@@ -155,7 +157,20 @@ def basic_index(t: Typer, base: Arr, index: Value) -> tuple[View, dict[int, Arr]
                 raise PlanRefused("a float index", kind="index-error")
             offset = offset + whole.strides[axis] * position_in(t, t.int_expr(number), whole.shape[axis])
         axis += 1
+    if advanced and apart:
+        order = [*advanced, *(i for i in range(len(shape_out)) if i not in advanced)]
+        shape_out, strides = [shape_out[i] for i in order], [strides[i] for i in order]
+        advanced = dict(enumerate(advanced.values()))
     return whole.window(tuple(shape_out), tuple(strides), offset), advanced
+
+
+def _stand_apart(items: list[Value]) -> bool:
+    """Whether slices, `None` or `...` (of no axes, too) stand between integers and arrays of an index.
+
+    NumPy then puts the axes of the index arrays first; integers beside arrays count as arrays.
+    """
+    places = [i for i, v in enumerate(items) if not isinstance(v, (SliceV, Static))]
+    return bool(places) and places[-1] - places[0] >= len(places)
 
 
 def _axes_used(item: Value) -> int:
