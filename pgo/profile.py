@@ -19,7 +19,9 @@ from typing import Any
 
 from ..vm.errors import PlanError
 from ..vm.plan.signature import Row, Signature
+from ..vm.run.fitting import covers
 from ..vm.run.recorder import PROFILE_VERSION
+from .freshness import load_program
 
 
 @dataclass
@@ -271,13 +273,14 @@ def add_profile(total: Profile, part: Profile, weight: int = 1) -> None:
                                                             dict(function.options), dict(function.shapes))
             if not total.source:
                 total.source = part.source
-        elif known.digest != function.digest:
+        elif known.digest != function.digest and not _goes_with(known, function):
             raise PlanError(
                 f"'{name}' is another program in {part.source or 'the second profile'}\n"
                 f"  found     digest {function.digest[:16]}\n  expected  digest {known.digest[:16]} (as in "
                 f"{total.source or 'the first profile'})\n"
                 "  effect    nothing was merged: shapes of one version say nothing sure about another\n"
-                "  fix       merge profiles of one version of the source; record again after a change")
+                "  fix       merge profiles of one version of the source; record again after a change. Where the "
+                "processes called other layers or functions, record one that calls them all")
         known.calls += weight * function.calls
         known.unplanned += weight * function.unplanned
         for key, signature in function.signatures.items():
@@ -285,6 +288,18 @@ def add_profile(total: Profile, part: Profile, weight: int = 1) -> None:
             if mine is None:
                 mine = known.signatures[key] = SignatureProfile(signature.signature, signature.symbols)
             _add_signature(mine, signature, weight)
+
+
+def _goes_with(known: FunctionProfile, other: FunctionProfile) -> bool:
+    """Whether one of two programs of a function was made for the objects that the other one calls, too; `known` keeps it."""
+    try:
+        ours, theirs = (load_program(f.msbc, f.digest, f"function '{f.qualname}' of the profile") for f in (known, other))
+    except PlanError:
+        return False
+    if covers(theirs, ours):
+        known.digest, known.msbc = other.digest, other.msbc
+        return True
+    return covers(ours, theirs)
 
 
 def _add_signature(total: SignatureProfile, part: SignatureProfile, weight: int) -> None:

@@ -45,6 +45,8 @@ def meaning_of(value: Any) -> str:
         return f"{type(value).__name__} {meaning_of(value.__func__)}"
     if isinstance(value, property):
         return f"property {meaning_of(value.fget)}"
+    if isinstance(value, tuple):  # the classes that a class is made of
+        return f"classes {' '.join(map(class_key, value))}"
     plain = value if isinstance(value, type) else getattr(value, "__wrapped__", value)
     name = getattr(plain, "__qualname__", None)
     if name is None:
@@ -207,6 +209,8 @@ def _find_first(fn: FunctionType, scope: str, module: str, path: str,
     if scope in ("member", "self"):
         for part in rest[:-1]:
             found = getattr(found, part)
+        if rest[-1] == "__mro__":
+            return found, rest[-1], found.__mro__
         return found, rest[-1], found if rest[-1] == "__class__" else member_of(found, rest[-1])
     for part in rest:
         found = getattr(found, part)

@@ -334,7 +334,10 @@ def function_digest(source_text: str, qualname: str) -> str:
 def function_digests(source_text: str, qualname: str) -> tuple[str, ...]:
     """The digests of every definition of `qualname` in the text, in order: branches and lambdas share a name."""
     tree = ast.parse(source_text)
-    return tuple(digest_node(node, source_text) for node in _definitions(tree, qualname.split(".")))
+    return tuple(digest_node(node, source_text) for node in _definitions(tree, _COMPREHENSION.sub("", qualname).split(".")))
+
+
+_COMPREHENSION = re.compile(r"<(?:(?:list|dict|set)comp|genexpr)>\.(?:<locals>\.)?")  # no steps of their own
 
 
 def _definitions(scope: ast.AST, path: list[str]) -> Iterator[FunctionNode]:

@@ -334,8 +334,15 @@ def isinstance_(t: Typer, obj: Value, types: Value) -> Value:
         return python_bool(f"builtins.{obj.python}" in names or (obj.python == "bool" and "builtins.int" in names))
     if isinstance(obj, Seq):
         return python_bool(f"builtins.{obj.kind}" in names)
-    if isinstance(obj, Static) and obj.value is None:
-        return python_bool(False)
+    if isinstance(obj, Static) and (obj.value is None or type(obj.value) is str):
+        return python_bool(obj.value is not None and "builtins.str" in names)
+    if isinstance(obj, Map):
+        return python_bool("builtins.dict" in names)
+    if isinstance(obj, Lazy):
+        is_named = obj.kind == "sequence" and t.reader.rows[obj.row].type_name in ("builtins:tuple", "builtins:list")
+        if is_named or obj.kind != "sequence":  # objects are of none of these classes (`signature.describe`)
+            own = {"mapping": "dict", "sequence": t.reader.rows[obj.row].type_name.partition(":")[2]}.get(obj.kind, "")
+            return python_bool(f"builtins.{own}" in names)
     raise PlanRefused("isinstance of this value", kind="operand")
 
 

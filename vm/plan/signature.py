@@ -153,7 +153,7 @@ def is_function(value: object) -> bool:
 
 
 _NO_INPUTS = (set, frozenset, bytes, bytearray, memoryview, FunctionType, BuiltinFunctionType, MethodType,
-              np.ufunc)
+              np.ufunc, int, float, complex)  # the last: of classes that inherit from them
 
 
 _WALKING = ("__bool__", "__contains__", "__eq__", "__getitem__", "__iter__", "__len__", "__reversed__")

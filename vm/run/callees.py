@@ -33,12 +33,14 @@ class OtherObjects(PrebakeError):
 
 def refuse_other(obj: Any, name: str | None = None, args: tuple = (), names: tuple = ()) -> Any:
     """Programs from files call no objects but those that they were compiled for."""
-    what = "another number of arguments" if obj is None else f"a {type(obj).__name__}{'' if name is None else '.' + name}"
+    what = "something" if obj is None else f"a {type(obj).__name__}{'' if name is None else '.' + name}"
     raise OtherObjects(f"{what} is called that the program was not made for")
 
 
-def call_other(obj: Any, name: str | None = None, args: tuple = (), names: tuple = ()) -> Any:
-    """The call as Python makes it, in programs that were compiled in this process."""
+def call_other(obj: Any, name: str | None = None, args: tuple | None = None, names: tuple = ()) -> Any:
+    """The call as Python makes it, in programs that were compiled in this process; without `args` the program cannot go on."""
+    if args is None:
+        return refuse_other(obj, name)
     called = obj if name is None else getattr(obj, name)
     split = len(args) - len(names)
     return called(*args[:split], **dict(zip(names, args[split:], strict=True)))

@@ -13,6 +13,7 @@ from .. import options
 from ..bindings import Row, first_change
 from ..errors import ConfigError
 from . import bundle
+from .callees import CALL_OTHER
 
 if TYPE_CHECKING:  # a process that kernels serve never loads it
     from ..lang.bytecode import Program
@@ -95,3 +96,14 @@ def is_of_other_objects(recorded: Program, program: Program) -> bool:
         return False
     here = {(f.module, f.qualname): f.digest for f in program.functions}
     return all(here.get((f.module, f.qualname), f.digest) == f.digest for f in recorded.functions)
+
+
+def covers(program: Program, other: Program) -> bool:
+    """Whether a program was made for the objects of another one of the same function as well, so that it has its plans too."""
+    if not all(CALL_OTHER in made.kernels and made.functions for made in (program, other)):
+        return False
+    if (program.params, program.captures[:len(other.captures)]) != (other.params, other.captures):
+        return False
+    sources = {(f.module, f.qualname, f.digest) for f in program.functions}
+    return all((f.module, f.qualname, f.digest) in sources for f in other.functions) \
+        and all(binding in program.bindings for binding in other.bindings)

@@ -11,6 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from time import perf_counter
 from typing import Any
 
@@ -18,7 +19,7 @@ from .. import options
 from ..bindings import ABSENT, Watch, home_of, no_value, watch_own_names, watch_rows
 from ..errors import ConfigError, PrebakeError, UnsupportedError, VerifyError
 from . import _dispatch, bundle
-from .arguments import describe_args, shape_of_args
+from .arguments import Shape, describe_args, shape_of_args
 from .collector import paused_collector
 from .decoration import Stated
 from .log import log_once, wants_dump, warn, warn_once
@@ -27,6 +28,7 @@ from .refusals import Refusals, fingerprint
 from .tensors import Arrays, may_hold_tensors
 
 TRAPPED = 6  # a status of _dispatch.Entry
+MAX_CALLEES = 16   # calls with other objects whose functions one program is made for
 MAX_MISSES = 256   # misses kept one by one for calls that no plan served
 _OF_OBJECTS = ("dynamic-call", "unknown-method", "star-args", "call-arguments")  # refusals for what arguments hold
 _CODE_OPTIONS = tuple(name for name, option in options.OPTIONS.items() if option.in_key)
@@ -71,19 +73,21 @@ class FunctionState:
         self._inlined = [fn]  # functions whose code the program holds
         self._was_rebound = False
         self._tried = Refusals()  # arguments that it could not be compiled for
+        self._made_for: list[tuple] = []  # prototypes of the arguments whose objects the program calls
+        self._has_receiver = False
         self.main = main  # of a variant: whose it is
         self.variants: list[FunctionState] = []  # the last used one first
         self._warned: set[str] = set()  # why calls ran in Python
         self.generation = 0  # plans made so far
         self.refusals = Refusals()
         self.constant_args: dict[int, int] = {}
-        self.misses: dict[tuple[object, str], int] = {}
-        self.settled: dict[tuple[object, str], int] = {}  # of calls that plans served before the bundle changed
+        self.misses: dict[tuple[Shape, str], int] = {}
+        self.settled: dict[tuple[Shape, str], int] = {}  # of calls that plans served before the bundle changed
         self.other_misses = self.turned_away = 0
         self.asked_to_interpret = 0  # calls under engine 'interpreter'
         self.absorbed: tuple[int, ...] = (0, 0, 0, 0, 0)  # of variants that went: calls by engine; asked to interpret
         self.absorbed_calls = 0  # `traffic` of variants that went
-        self.retired: list[Any] = []  # entries that were dropped, for their counts
+        self.retired: list[_dispatch.Entry] = []  # entries that were dropped, for their counts
         self.tier_note = ""  # how far the compiler in the background is
         if main is None:
             states.add(self)
@@ -120,7 +124,7 @@ class FunctionState:
         self._settle_misses()
         strict = self.settings["strict"]
         self.bundle, self.bundle_reason = bundle.find_bundle(self.function.name, self.fn.__code__.co_filename, strict)
-        entries: list[Any] = []
+        entries: list[_dispatch.Entry] = []
         if self.bundle is not None:
             try:
                 entries = self._bundle_entries(self.bundle)
@@ -140,7 +144,7 @@ class FunctionState:
 
             settle_misses(self)
 
-    def _bundle_entries(self, found: bundle.Bundle) -> list[Any]:
+    def _bundle_entries(self, found: bundle.Bundle) -> list[_dispatch.Entry]:
         """The plans of a bundle that fits, for which settings, captures and what is watched are set. Raises BundleError."""
         from . import fitting
 
@@ -206,6 +210,7 @@ class FunctionState:
         del self.retired[:-256]
         self._program = self.unsupported = self._invalid = None
         self._tried.clear()
+        self._made_for = []
         self._was_rebound = True
         self.variants = []
         self.refusals.clear()
@@ -244,29 +249,43 @@ class FunctionState:
 
         program: Any
         watch = Watch()
+        earlier = self._made_for if self._program is not None else []  # it grows
+        captures = self._program.captures if earlier else ()
+        self._has_receiver = receiver is not ABSENT
         try:
-            program = compile_function(self.fn, receiver=receiver, watch=watch, live=live)
+            program = compile_function(self.fn, receiver=receiver, watch=watch, live=live, earlier=earlier, captures=captures)
         except UnsupportedError as error:
-            program = self._shipped_program() if error.kind == "no-source" and self.main is None else None
+            if earlier:
+                raise
+            is_shipped = error.kind == "no-source" or (self.bundle is not None and not live and error.kind in _OF_OBJECTS)
+            program = self._shipped_program() if is_shipped and self.main is None else None
             if program is None:
                 self.unsupported = error
                 watch_own_names(self.fn, watch)
                 self._watch(watch)
                 raise
+            program.__dict__["calls_objects"] = error.kind != "no-source"
             watch = watch_rows(self.fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
-        if self.main is None and self.bundle is not None and program.__dict__.get("calls_objects"):
+        made_here = bool(live) and program.__dict__.get("calls_objects", False)
+        if made_here and self.main is None and self.bundle is not None and not earlier:
             from .fitting import is_of_other_objects
 
             shipped = self._shipped_program()  # of the objects that were recorded: its kernels and plans share captures
             if shipped is not None and shipped.digest != program.digest and is_of_other_objects(shipped, program):
                 program = shipped
                 program.__dict__["calls_objects"] = True
+                made_here = False
                 watch = watch_rows(self.fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
         try:
             program.verify()
         except VerifyError as error:  # an endless loop, say: kernels could not be interrupted
-            self._invalid = error
+            if not earlier:
+                self._invalid = error
             raise
+        if made_here:
+            from ..lang.frontend.prototypes import prototypes
+
+            self._made_for = [*earlier, prototypes(live)]
         log_once(f"{self.function.name}: bytecode of {len(program.code)} instructions in "
                  f"{(perf_counter() - start) * 1e3:.2f} ms")
         if wants_dump("bytecode"):
@@ -276,6 +295,22 @@ class FunctionState:
         self._watch(watch)
         self._bind_captures([(c.scope, c.module, c.name) for c in program.captures])
         return program
+
+    def grow(self, args: tuple) -> bool:
+        """Compile the program again for the objects in these arguments as well as for those that it was made for; False where
+        that is not possible. Captures keep their numbers; plans that were made before it are made anew."""
+        if not self._made_for or len(self._made_for) >= MAX_CALLEES:
+            return False
+        try:
+            program = self._compile(args[0] if self._has_receiver else ABSENT, args)
+        except (UnsupportedError, VerifyError):
+            return False
+        self._program = program
+        self.retired += [e for e in self.function._entries()[1] if e.counts()[0]]
+        self.function._drop_planned()
+        self.refusals.clear()
+        self.generation += 1
+        return True
 
     def no_value(self, home: object, name: str) -> Exception:
         """What Python raises where a captured name has no value now."""
@@ -389,7 +424,7 @@ class FunctionState:
         log_once(f"{self.function.name}: interpreted, {note}")
 
     @paused_collector()  # while the planner is imported too
-    def specialise(self, args: tuple, reason: str = "") -> tuple[Any, str]:
+    def specialise(self, args: tuple, reason: str = "") -> tuple[_dispatch.Entry | None, str]:
         """(entry, '') of a new plan, which serves calls from now on, or (None, why there is none); the lock is held.
 
         reason: of the miss, for the log.
@@ -427,8 +462,13 @@ class FunctionState:
         try:
             return run_program(program, args, self.function.read_capture, hook=hook, precision=precision)
         except OtherObjects:
-            if self.main is not None or any(
-                    ins.op in (Op.STORE_TENSOR, Op.INPLACE_TENSOR) for ins in program.code):  # a second run writes twice
+            if any(ins.op in (Op.STORE_TENSOR, Op.INPLACE_TENSOR) for ins in program.code):  # a second run writes twice
+                raise
+            with self.lock:
+                if self.grow(args):
+                    with suppress(OtherObjects):
+                        return run_program(self.program(), args, self.function.read_capture, hook=hook, precision=precision)
+            if self.main is not None:
                 raise
             from .variants import of_other_objects
 

@@ -39,7 +39,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .. import flags, options
-from ..errors import PrebakeError
+from ..errors import PrebakeError, VerifyError
 from . import _dispatch, function
 
 PROFILE_VERSION = 1
@@ -58,13 +58,13 @@ class Session:
             self._note_start(state)
         function.sessions.append(self)
 
-    def _note_start(self, state: Any) -> None:
+    def _note_start(self, state: function.FunctionState) -> None:
         self.calls[id(state)] = state.traffic()
         for entry in _entries(state):
             rows, (other, _) = entry.counts()
             self.entries[entry] = ({extents: (count, ns, timed) for extents, count, _, _, ns, timed in rows}, other)
 
-    def retire(self, state: Any) -> None:
+    def retire(self, state: function.FunctionState) -> None:
         """Take the counts of a function that is about to go."""
         found = self._function(state)
         self.calls.pop(id(state), None)
@@ -98,7 +98,7 @@ class Session:
                 _merge_function(functions, state.function.name, found)
         return {"version": PROFILE_VERSION, "functions": functions}
 
-    def _function(self, state: Any) -> dict[str, Any] | None:
+    def _function(self, state: function.FunctionState) -> dict[str, Any] | None:
         """A function's part of the profile; None when it was not called or has no bytecode."""
         before = self.calls.get(id(state), (0, 0))
         calls, unplanned = (now - then for now, then in zip(state.traffic(), before, strict=True))
@@ -143,7 +143,7 @@ class Session:
             function.sessions.remove(self)
 
 
-def _entries(state: Any) -> list[Any]:
+def _entries(state: function.FunctionState) -> list[_dispatch.Entry]:
     prebuilt, planned = state.function._entries()
     return [*prebuilt, *planned, *state.retired]
 
@@ -165,7 +165,7 @@ def merge_functions(into: dict[str, dict[str, Any]], other: Mapping[str, dict[st
 
 def _merge_function(into: dict[str, dict[str, Any]], name: str, found: Mapping[str, Any]) -> None:
     known = into.get(name)
-    if known is None or known["digest"] != found["digest"] or known["options"] != found["options"]:
+    if known is None or known["options"] != found["options"] or not _goes_with(known, found):
         into[name] = {**found, "signatures": [{**s, "shapes": [list(row) for row in s["shapes"]]}
                                               for s in found["signatures"]]}
         return
@@ -174,6 +174,30 @@ def _merge_function(into: dict[str, dict[str, Any]], name: str, found: Mapping[s
     for signature in found["signatures"]:
         _merge_signature(known["signatures"], signature)
     _sort_signatures(known)
+
+
+def _goes_with(known: dict[str, Any], found: Mapping[str, Any]) -> bool:
+    """Whether two records are of one program, or one's was made for the other's objects too: then it stays in `known`."""
+    if known["digest"] == found["digest"]:
+        return True
+    from .fitting import covers
+
+    try:
+        ours, theirs = _program_of(known), _program_of(found)
+    except (VerifyError, ValueError, KeyError):  # no program to look at
+        return False
+    if covers(theirs, ours):
+        known["digest"], known["msbc"] = found["digest"], found["msbc"]
+        return True
+    return covers(ours, theirs)
+
+
+def _program_of(found: Mapping[str, Any]) -> Any:
+    from base64 import b64decode
+
+    from ..lang.bytecode import Program
+
+    return Program.from_bytes(b64decode(found["msbc"]))
 
 
 def _merge_signature(signatures: list[dict[str, Any]], found: dict[str, Any]) -> None:

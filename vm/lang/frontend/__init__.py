@@ -14,7 +14,7 @@ from types import FunctionType
 
 from ...bindings import ABSENT, Watch
 from ...errors import UnsupportedError
-from ..bytecode import Param, Program
+from ..bytecode import Capture, Param, Program
 from ..source import FunctionSource, load_source
 from . import codes
 from .emitter import is_constant_value
@@ -30,12 +30,14 @@ _CO_GENERATOR, _CO_COROUTINE = 0x20, 0x80 | 0x100 | 0x200
 
 
 def compile_function(fn: FunctionType, owner: type | None = None, receiver: object = ABSENT,
-                     watch: Watch | None = None, live: Sequence[object] = ()) -> Program:
+                     watch: Watch | None = None, live: Sequence[object] = (), earlier: Sequence[Sequence[object]] = (),
+                     captures: Sequence[Capture] = ()) -> Program:
     """The Program of a plain Python function; helpers that it calls are compiled into it.
 
     owner: the class of `self` when fn is a method; without it the class is found through the qualified name. receiver: a
     call's first argument, whose own methods are meant. live: a call's arguments: which functions the objects in them hold is
-    compiled in behind tests. What names stand for is compiled in and recorded
+    compiled in behind tests. earlier: arguments of calls before it (`prototypes.py`), which the program shall serve too, and
+    captures: those of the program for them, which keep their numbers. What names stand for is compiled in and recorded
     (`Program.bindings`, and as objects in `watch`, also when the function is refused).
     Raises UnsupportedError with file, line, column, kind and hint.
     """
@@ -48,7 +50,7 @@ def compile_function(fn: FunctionType, owner: type | None = None, receiver: obje
     copies, properties = False, True
     while True:
         compiler = _Compiler(fn, source, owner, receiver, watch)
-        compiler.know(live)
+        compiler.know([*earlier, live], captures)
         compiler.copy_loads, compiler.inlines_properties = copies, properties
         try:
             return compiler.run()
@@ -80,13 +82,17 @@ class _Compiler(Statements):
         self.unloaded = set()
         self.param_symbols = {}
         self.tuples = set()
+        self.left_out = []
         self.deleted = set()
 
-    def know(self, live: Sequence[object]) -> None:
-        """Tell the arguments of the call that the program is made for."""
+    def know(self, calls: Sequence[Sequence[object]], captures: Sequence[Capture]) -> None:
+        """Tell the arguments of the calls that the program is made for, and what it captures in any case."""
         args = self.main.source.node.args
         names = [tree.arg for tree in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
-        self.main.arguments = {name: [value] for name, value in zip(names, live, strict=False)}
+        self.main.arguments = {name: list(values) for name, values in zip(names, zip(*filter(None, calls), strict=True),
+                                                                          strict=False)}
+        self.captures += captures
+        self._capture_reg = {(c.scope, c.module, c.name): (at, -1) for at, c in enumerate(captures)}
 
     def run(self) -> Program:
         """The finished program."""
@@ -111,6 +117,7 @@ class _Compiler(Statements):
                 self.emit(node, codes.RETURN, register)
         module = frame.source.module
         made = self.finish(f"{module}:{frame.source.qualname}", params)
+        made.__dict__["left_out"] = [f"{e.what} (line {e.line})" for e in self.left_out]
         made.__dict__["calls_objects"] = self.calls_objects  # its interpreter may call what the program was not made for
         return made
 

@@ -7,6 +7,7 @@ import builtins
 import functools
 import math
 import operator
+from abc import ABCMeta
 from collections.abc import Callable
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, NoReturn
@@ -45,6 +46,7 @@ _METHODS: dict[str, str] = {
     "reverse": "py.list_reverse", "items": "py.dict_items", "keys": "py.dict_keys", "values": "py.dict_values",
     "get": "py.dict_get", "update": "py.dict_update", "is_integer": "py.is_integer",
 }
+_PLAIN_CHECKS = (type.__instancecheck__, ABCMeta.__instancecheck__)  # which ask the class alone
 _HINTS: dict[str, str] = {
     "print": "print", "input": "print", "open": "unknown-function", "set": "set", "frozenset": "set", "str": "string",
     "repr": "string", "format": "string", "iter": "generator", "next": "generator", "bytes": "bytes",
@@ -67,6 +69,10 @@ class Calls(Expressions):
 
     def object_call(self, node: ast.Call, dst: int) -> int:
         """The register of a call of what an object holds; -1 where nothing is known of it."""
+        raise NotImplementedError
+
+    def class_test(self, node: ast.Call, classes: tuple[type, ...], names: tuple[str, ...], dst: int) -> int:
+        """`isinstance` against classes that live objects tell."""
         raise NotImplementedError
 
     def call(self, node: ast.Call, dst: int) -> int:
@@ -266,14 +272,19 @@ class Calls(Expressions):
         if len(node.args) != 2 or node.keywords:
             self.refuse("call-arguments", node)
         wanted = node.args[1]
-        names = []
+        names, classes = [], []
         for item in wanted.elts if isinstance(wanted, ast.Tuple) else [wanted]:
             found = self.static(item)
             name = f"{found.__module__}.{found.__name__}" if isinstance(found, type) else ""
             if name not in TYPE_NAMES:
+                if isinstance(found, type) and type(found).__instancecheck__ in _PLAIN_CHECKS:
+                    classes.append(found)
+                    continue
                 self.refuse("function-value", item, f"isinstance against '{ast.unparse(item)}' is not supported",
                             "test dtypes with x.dtype, or structure with x.ndim")
             names.append(name)
+        if classes:
+            return self.class_test(node, tuple(classes), tuple(names), dst)
         value = self.expr(node.args[0])
         return self.kernel(node, BY_NAME["py.isinstance"].id, [value, self.const(node, tuple(names))], dst)
 

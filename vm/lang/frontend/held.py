@@ -13,12 +13,21 @@ from itertools import islice
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from ...bindings import ABSENT
 from .emitter import Emitter
 from .scope import Frame
 
+
+class Mark:
+    """What stands in the place of an object that is not known."""
+
+
 MAX_HELD = 512      # objects that one expression is followed to
-UNKNOWN: Any = object()  # in place of an item that nothing is known of
+UNKNOWN: Any = Mark()  # in place of an item that nothing is known of
+NOTHING: Any = object()  # in place of the items of what has none: of an empty list, say, that holds layers another time
+_NO_CONTAINERS = (np.ndarray, np.generic, int, float, complex, str, bytes, Mark)  # of layers, at no time
 _VIEWS = ("items", "values", "keys")
 
 
@@ -64,11 +73,17 @@ class Held(Emitter):
 
     def held(self, node: ast.expr) -> list[Any]:
         """The objects that an expression of the present frame may stand for, as far as they are known."""
-        return self._distinct(self._held(node, self.frame, set()))
+        return self.held_or_nothing(node)[0]
+
+    def held_or_nothing(self, node: ast.expr) -> tuple[list[Any], bool]:
+        """`held`, and whether the expression may lead into something that is empty, or not there, now."""
+        found = self._held(node, self.frame, set())
+        return self._distinct(found), any(value is NOTHING for value in found)
 
     @staticmethod
     def _distinct(found: Iterable[Any]) -> list[Any]:
-        return list(islice({id(value): value for value in found if value is not UNKNOWN}.values(), MAX_HELD))
+        known = {id(value): value for value in found if value is not UNKNOWN and value is not NOTHING}
+        return list(islice(known.values(), MAX_HELD))
 
     def _held(self, node: ast.expr, frame: Frame, active: set[tuple[int, str]]) -> list[Any]:
         if isinstance(node, ast.Name):
@@ -110,7 +125,7 @@ class Held(Emitter):
         at: Frame | None = frame
         while at is not None:
             sources = self._sources(at).names.get(name, ())
-            if name in at.arguments or sources:
+            if name in at.arguments or sources or name in at.registers:
                 break
             if name in at.statics:
                 return [at.statics[name]]
@@ -152,10 +167,14 @@ class Held(Emitter):
         keys = None if isinstance(node.slice, ast.Slice) else self._distinct(self._held(node.slice, frame, active))
         if isinstance(node.slice, ast.UnaryOp) and isinstance(node.slice.operand, ast.Constant):
             keys = [-node.slice.operand.value]  # type: ignore[operator]
-        found = []
+        found: list[Any] = []
         for base in bases:
             if not isinstance(base, (list, tuple, dict)):
+                if not isinstance(base, _NO_CONTAINERS):
+                    found.append(NOTHING)
                 continue
+            if not base:
+                found.append(NOTHING)
             if keys is None:
                 found.append(base)  # a slice: what it may leave out does not matter
                 continue
@@ -164,7 +183,7 @@ class Held(Emitter):
                     try:
                         found.append(base[key])  # type: ignore[call-overload,index]
                     except (LookupError, TypeError):
-                        continue
+                        found.append(NOTHING)
             if not keys:
                 found += islice(base.values() if isinstance(base, dict) else base, MAX_HELD)
         return found
@@ -175,7 +194,7 @@ class Held(Emitter):
             func = node.func
             if isinstance(func, ast.Attribute) and func.attr in _VIEWS and not node.args:
                 mappings = [m for m in self._held(func.value, frame, active) if isinstance(m, dict)]
-                return [item for m in mappings for item in islice(getattr(m, func.attr)(), MAX_HELD)]
+                return [item for m in mappings for item in (islice(getattr(m, func.attr)(), MAX_HELD) if m else (NOTHING,))]
             inner, self.frame = self.frame, frame
             try:
                 called = self.static(func)
@@ -194,8 +213,13 @@ class Held(Emitter):
             return [found for item in node.elts for found in self._held(item, frame, active)]
         if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
             return self._held(node.elt, frame, active)
-        return [item for value in self._held(node, frame, active) if isinstance(value, (list, tuple, dict))
-                for item in islice(value, MAX_HELD)]
+        found: list[Any] = []
+        for value in self._held(node, frame, active):
+            if isinstance(value, (list, tuple, dict)) and value:
+                found += islice(value, MAX_HELD)
+            elif not isinstance(value, _NO_CONTAINERS):
+                found.append(NOTHING)
+        return found
 
 
 class Given:
@@ -211,6 +235,8 @@ def held_attribute(base: Any, name: str) -> Any:
     """The data that an object keeps under a name, `UNKNOWN` where looking could run code or make something new."""
     if isinstance(base, ModuleType):
         return vars(base).get(name, UNKNOWN)
+    if base is NOTHING:
+        return NOTHING
     kept = getattr(base, "__dict__", None) if not isinstance(base, type) else None
     if type(kept) is dict and name in kept:
         return kept[name]
@@ -228,7 +254,9 @@ def held_attribute(base: Any, name: str) -> Any:
 
 def _match(target: ast.expr, value: Any, name: str, found: list[Any]) -> None:
     """Add what a name gets where a value is assigned to a target."""
-    if isinstance(target, ast.Name):
+    if value is NOTHING:
+        found.append(NOTHING)  # of a target that the name stands in
+    elif isinstance(target, ast.Name):
         if target.id == name and value is not UNKNOWN:
             found.append(value)
     elif isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (tuple, list)):

@@ -17,7 +17,7 @@ from ....templates.registry import BY_NAME
 from ...bindings import ABSENT, cell_of, member_of
 from ...dtypes import dtype_code
 from . import codes
-from .held import Held
+from .held import Held, Mark
 from .scope import BoundMethod, Closure, Frame
 
 _FOLDS: dict[type, Callable[[Any, Any], Any]] = {
@@ -37,7 +37,7 @@ STATIC_TYPES: tuple[type, ...] = (
     BoundMethod,
 )
 NUMPY_INDEXERS = (np.mgrid, np.ogrid, np.r_, np.c_)
-MISSING: Any = object()
+MISSING: Any = Mark()
 
 
 class Names(Held):

@@ -9,6 +9,7 @@ function gets another program for such objects, and the interpreter of a program
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 from collections.abc import Callable
 from types import FunctionType, MethodType, ModuleType
@@ -16,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from ....templates.registry import BY_NAME
+from ....templates.registry import BY_NAME, TYPE_NAMES
 from ...bindings import called_key, callee_key, class_key, leads_to, member_of, underlying
+from ...errors import UnsupportedError
 from ..opcodes import BUILD_KINDS, COMPARE_OPS
 from . import codes
 from .calls import Calls, kernel_of
@@ -44,19 +46,22 @@ class Objects(Calls):
     """Compiles calls whose target the live objects tell."""
 
     calls_objects = False
+    left_out: list[UnsupportedError]  # why there is no code for some of what may be called: those calls get another program
 
     def object_call(self, node: ast.Call, dst: int) -> int:
         """The register of a call's result; -1 where nothing is known of what is called."""
         func = node.func
         if isinstance(func, ast.Attribute):
             source, name = func.value, self.mangled(func.attr)
-            bases = [base for base in self.held(source) if not isinstance(base, _NO_OBJECTS)]
+            held, is_optional = self.held_or_nothing(source)
+            bases = [base for base in held if not isinstance(base, _NO_OBJECTS)]
             found = [self._of_attribute(base, name) for base in bases]
-            is_optional = any(held_attribute(base, name) is None for base in bases)
+            is_optional |= any(held_attribute(base, name) is None for base in bases)
         else:
-            source, values = func, self.held(func)
+            source = func
+            values, is_optional = self.held_or_nothing(func)
             found = [(value, self._of_value(value)) for value in values]
-            is_optional = any(value is None for value in values)
+            is_optional |= any(value is None for value in values)
         targets: dict[tuple[str | None, str | None, str], Target] = {}
         for value, target in found:
             if target is not None:
@@ -69,22 +74,45 @@ class Objects(Calls):
         register = self.expr(source)
         result = dst if dst >= 0 else self.new_register()
         jumps, masks = [], []
+        refused: list[UnsupportedError] = []
         for test, target in targets.items():
+            place = self._place()
             operands = [register, *[self.const(node, part) for part in test]]
             at = self.emit(node, codes.IF_TRUE, self.kernel(node, BY_NAME["py.calls"].id, operands), 0)
             before = self.assigned
-            target.compile(node, register, result, target.objects)
+            try:
+                target.compile(node, register, result, target.objects)
+            except UnsupportedError as error:
+                refused.append(error)
+                if (len(refused) == len(targets) and not is_optional) or (self.has_properties and self.inlines_properties):
+                    raise
+                self._go_back(place)
+                continue
             if not self.is_dead:
                 masks.append(self.assigned)
                 jumps.append(self.emit(node, codes.JUMP, 0))
             self.assigned = before
             self.patch(at)
+        self.left_out += refused
         self._other(node, register, result)
         for jump in jumps:
             self.patch(jump)
         for mask in masks:
             self.assigned &= mask
         return result
+
+    def _place(self) -> tuple[Any, ...]:
+        """Where the program stands, for `_go_back`."""
+        frame = self.frame
+        return (len(self.code), self.assigned, len(self._insertions), set(self._unbound), set(self.unloaded), len(self.sources),
+                dict(frame.registers), dict(frame.statics), len(frame.loops))
+
+    def _go_back(self, place: tuple[Any, ...]) -> None:
+        """Forget what was compiled since; registers, constants and names that were met then stay."""
+        length, self.assigned, insertions, self._unbound, self.unloaded, sources, registers, statics, loops = place
+        frame = self.frame
+        del self.code[length:], self._insertions[insertions:], self.sources[sources:], frame.loops[loops:]
+        frame.registers, frame.statics = registers, statics
 
     def _other(self, node: ast.Call, register: int, result: int) -> None:
         """What runs where no test holds."""
@@ -97,6 +125,50 @@ class Objects(Calls):
             operands.append(self.value(node, codes.BUILD, -1, _TUPLE, len(items), *items))
             operands.append(self.const(node, tuple([k.arg for k in node.keywords])))
         self.kernel(node, BY_NAME["py.call_other"].id, operands, result)
+
+    def class_test(self, node: ast.Call, classes: tuple[type, ...], names: tuple[str, ...], dst: int) -> int:
+        """`isinstance(x, (...))`: the classes of the live objects, each behind a test; arrays, numbers and containers by kernel.
+
+        names: those of the types that the kernel knows.
+        """
+        source = node.args[0]
+        known = {type(value): value for value in self.held(source)
+                 if not isinstance(value, _NO_OBJECTS) and not is_function(value)}
+        if len(known) > MAX_TARGETS:
+            self.refuse("function-value", node, f"'{ast.unparse(source)}' may be of {len(known)} classes")
+        register = self.expr(source)
+        result = dst if dst >= 0 else self.new_register()
+        self.calls_objects = True
+        jumps, masks = [], []
+
+        def answer(test: int, value: bool | int) -> None:
+            at = self.emit(node, codes.IF_TRUE, test, 0)
+            before = self.assigned
+            if isinstance(value, bool):
+                self.const(node, value, result)
+            else:
+                self.move(node, result, value)
+            masks.append(self.assigned)
+            jumps.append(self.emit(node, codes.JUMP, 0))
+            self.patch(at)
+            self.assigned = before
+
+        none = self.const(node, None)
+        for cls, value in known.items():
+            if not isinstance(value, (list, tuple, dict)) or cls.__module__ != "builtins":
+                self.watch.member(cls, "__mro__", cls.__mro__)
+                self.note_binding("member", cls.__module__, f"{cls.__qualname__}.__mro__", cls.__mro__)
+                test = self.kernel(node, BY_NAME["py.calls"].id, [register, none, none, self.const(node, called_key(value))])
+                answer(test, issubclass(cls, classes) or isinstance(value, tuple(map(_named_type, names))))
+        ours = self.kernel(node, BY_NAME["py.isinstance"].id, [register, self.const(node, names)]) if names \
+            else self.const(node, False)
+        answer(self.kernel(node, BY_NAME["py.isinstance"].id, [register, self.const(node, TYPE_NAMES)]), ours)
+        answer(self.value(node, codes.COMPARE_TENSOR, -1, register, none, COMPARE_OPS.index("is")), False)
+        self.kernel(node, BY_NAME["py.call_other"].id, [none, none], result)
+        for jump, mask in zip(jumps, masks, strict=True):
+            self.patch(jump)
+            self.assigned &= mask
+        return result
 
     # --- what objects lead to
 
@@ -260,6 +332,12 @@ class Objects(Calls):
         self.frame.registers[name] = register
         self.frame.arguments[name] = objects
         return ast.copy_location(ast.Name(name, ast.Load()), node)
+
+
+def _named_type(name: str) -> type:
+    """One of `TYPE_NAMES`."""
+    room, _, name = name.partition(".")
+    return getattr(builtins if room == "builtins" else np, name)  # type: ignore[no-any-return]
 
 
 def is_function(value: Any) -> bool:
