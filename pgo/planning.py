@@ -219,8 +219,8 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
             notes.append(f"{name} ({function.signatures[number].text()}): left to the interpreter: {reason}")
         if function.profile.unplanned:
             notes.append(f"{name}: {function.profile.unplanned:,} calls are in no plan, so no kernel covers them: the "
-                         "interpreter or the original function ran, or a program for objects of which the recorded one has no code (another "
-                         "class of self, too many functions that objects hold); fn.explain(...) of such a call says which")
+                         "interpreter or the original function ran, or a program for objects of which the recorded one has no "
+                         "code (another class of self, too many functions that objects hold); fn.explain(...) of such a call tells")
         if dropped.get(name):
             notes.append(f"{name}: not planned again, since they were removed by hand: "
                          + ", ".join(shown(key, function.symbols) for key in dropped[name]))

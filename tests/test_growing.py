@@ -284,3 +284,42 @@ def test_classes_of_objects_are_told_apart(engine: str) -> None:
         before = by_class.stats()["interpreter"]
         check(by_class, X, item)
         assert engine == "interpreter" or isinstance(item, np.float64) or by_class.stats()["interpreter"] == before
+
+
+class Model:
+    def step(self, x):
+        return x + 1
+
+    @prebake.jit
+    def run(self, x):
+        return self.step(x)
+
+
+class Other(Model):
+    def step(self, x):
+        return x * 2
+
+
+def test_explain_tells_what_happens() -> None:
+    """Before and after the call, for the function's own program, grown or not, for variants and for what is refused."""
+    acts = [lambda x, k=float(k): x * k for k in range(18)]
+    kept = [lambda act, x: act(x), lambda act, x: [one(x) for one in act]]
+    calls: list[tuple] = [(prebake.jit(kept[0]), act, X) for act in (relu, *acts[:2], relu, Wide(), Linear(8, 2), np.tanh, 3)]
+    grown = prebake.jit(kept[0])
+    calls += [(grown, act, X) for act in (*acts, acts[0], acts[-1])]
+    through = prebake.jit(kept[1])
+    calls += [(through, act, X) for act in ([relu], [], [relu, Odd()], [np.tanh, Wide()], (np.tanh, Relu()))]
+    calls += [(Model.run, Model(), X), (Model.run, Other(), X), (Model.run, Model(), X)]
+    for function, *args in calls:
+        for _ in range(2):
+            told = function.explain(*args)
+            before = function.stats()
+            try:
+                function(*args)
+            except (TypeError, prebake.UnsupportedError):
+                assert told.engine in ("none", "interpreter"), str(told)
+                continue
+            served = [name for name, count in function.stats().items() if isinstance(count, int) and name in (
+                "prebuilt", "jit", "interpreter", "python") and count > before[name]]
+            assert served == [told.engine], f"{args[0]}: {served}, {told}"
+    assert "program of its own" in grown.explain(acts[-1], X).detail

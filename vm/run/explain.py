@@ -13,7 +13,7 @@ from .arguments import shape_of_args
 from .rows import why_row_differs
 from .stats import buckets, nearest_bucket, short_shape, symbol_names
 from .tensors import Arrays
-from .variants import serving
+from .variants import outgrown, planned_variant, serving
 
 if TYPE_CHECKING:
     from .function import FunctionState
@@ -30,6 +30,8 @@ _FIXES = {
     "GUARD": "record calls with such arguments, then plan and build again",
     "BUNDLES_OFF": "PREBAKE_BUNDLES switches bundles off",
 }
+
+_OF_VARIANT = "a program of its own serves such objects: the function's has no code for them, and bundles hold that one alone"
 
 
 class Explanation:
@@ -106,8 +108,9 @@ def explain_call(state: FunctionState, args: tuple) -> Explanation:
         except UnsupportedError as error:
             served = "python" if state.fallback == "python" else "none"
             return Explanation(function.name, served, state.reason_of(0), None, [], "", "", error.what, {}, instead=error.hint)
-        state = serving(state, args)
-        function = state.function
+        other = serving(state, args)
+        if other is not state:
+            return _of_variant(other, args)
     if state.stated.shape_check is not None:
         try:
             state.stated.shape_check(args)
@@ -130,6 +133,9 @@ def explain_call(state: FunctionState, args: tuple) -> Explanation:
     if engine == _dispatch.ENGINE_CODES["interpreter"]:
         return Explanation(function.name, "interpreter", reason, nearest, [], yaml, "",
                            "engine 'interpreter' was asked for", shape)
+    variant = planned_variant(state, args)
+    if variant is not None:
+        return _of_variant(variant, args, reason)
     for entry in planned:
         if function._probe(entry, args, False)[0] == 0:
             compiled = entry.kernel_names[0] if entry.is_prebuilt else ""
@@ -141,6 +147,15 @@ def explain_call(state: FunctionState, args: tuple) -> Explanation:
             made, note = state.specialise(args)
         except (PrebakeError, NameError) as error:
             made, note = None, str(error)
+    if made is None and note.startswith("callee: "):
+        try:
+            other = outgrown(state, args)
+        except UnsupportedError as error:
+            served = "python" if state.fallback == "python" else "none"
+            return Explanation(function.name, served, reason, nearest, [], "", "", error.what, shape, instead=error.hint)
+        if other is not None:
+            return explain_call(state, args) if other is state else _of_variant(other, args, reason)
+        note = "; ".join([note.partition(": ")[2], *state.program().__dict__.get("left_out", ())])
     if made is not None and function._probe(made, args, False)[0] == 0:
         return Explanation(function.name, "jit", reason, nearest, _rules(made.note), yaml, "", detail, shape, made.call_outs)
     from ..plan.control import RAISING
@@ -150,6 +165,15 @@ def explain_call(state: FunctionState, args: tuple) -> Explanation:
         return Explanation(function.name, "interpreter", reason, None, [], "", "", raises, shape, instead="", raises=raises)
     # no bucket helps what cannot be planned: the note names what stands in the way
     return Explanation(function.name, "interpreter", reason, nearest, [], "" if note else yaml, "", note or detail, shape)
+
+
+def _of_variant(variant: FunctionState, args: tuple, reason: str = "") -> Explanation:
+    """What a program for other objects makes of a call. reason: why no prebuilt kernel of the function's own program does."""
+    made = explain_call(variant, args)
+    if made.engine in ("jit", "tier_up", "interpreter"):
+        made.reason, made.nearest, made.yaml, made.instead = reason or made.reason, None, "", ""
+        made.detail = "; ".join(filter(None, (_OF_VARIANT, made.detail)))
+    return made
 
 
 def miss_text(state: FunctionState, args: tuple) -> str:

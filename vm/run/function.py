@@ -378,11 +378,12 @@ class FunctionState:
                 self.turn_away(error)
                 raise
             return self.run_original(args)
-        for variant in self.variants if self.main is None else ():  # of other layers
-            if not variant.function._differs(args):
-                for entry in variant.function._entries()[1]:
-                    if variant.function._probe(entry, args, False)[0] == 0:
-                        return variant.function._serve(args)
+        if self.variants:
+            from .variants import planned_variant
+
+            variant = planned_variant(self, args)
+            if variant is not None:
+                return variant.function._serve(args)
         exact, kind = fingerprint(args)
         if not self.refusals.holds(exact, kind):
             generation = self.generation

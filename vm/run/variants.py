@@ -48,6 +48,16 @@ def of_other_objects(state: FunctionState, args: tuple) -> FunctionState:
         return variant
 
 
+def planned_variant(state: FunctionState, args: tuple) -> FunctionState | None:
+    """The variant for other layers that has a plan for these arguments; None where there is none."""
+    for variant in state.variants if state.main is None else ():
+        if not variant.function._differs(args):
+            for entry in variant.function._entries()[1]:
+                if variant.function._probe(entry, args, False)[0] == 0:
+                    return variant
+    return None
+
+
 def outgrown(state: FunctionState, args: tuple) -> FunctionState | None:
     """The state that serves arguments with other functions or classes of layers than the program was made for: this one, whose
     program grows, or a variant; None where there is none. Raises UnsupportedError."""
