@@ -116,7 +116,8 @@ def test_bfloat16_constant():
     assert program.constants[0] == np.dtype(ml_dtypes.bfloat16)
 
 
-@pytest.mark.parametrize("value", [object(), [1], {}, b"x", {1}, np.float32(1), np.ones(1)], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize("value", [object(), [1], {}, b"x", {1}, np.float32(1), np.ones(1)],
+                         ids=lambda value: type(value).__name__)
 def test_what_is_no_constant_is_refused(value):
     program = make_program(constants=(value,))
     with pytest.raises(VerifyError, match="cannot be a constant"):
