@@ -580,3 +580,82 @@ def _from_text(text: str, name: str, space: dict) -> Callable:
     module = _module(name, text)
     module.__dict__.update(space)
     return prebake.jit(module.f)
+
+
+class Counting:
+    """Whose attribute is another one at each look."""
+
+    looks = 0
+
+    @property
+    def w(self):
+        Counting.looks += 1
+        return np.ones(7) * Counting.looks
+
+
+class Invented:
+    looks = 0
+
+    def __getattr__(self, name):
+        if name != "w":
+            raise AttributeError(name)
+        Invented.looks += 1
+        return np.ones(7) * Invented.looks
+
+
+class Watching:
+    looks = 0
+
+    def __init__(self):
+        self.w = np.ones(7)
+
+    def __getattribute__(self, name):
+        Watching.looks += name == "w"
+        return object.__getattribute__(self, name)
+
+
+def test_what_runs_when_an_attribute_is_read_runs_as_often_as_in_python() -> None:
+    for cls in (Counting, Invented, Watching):
+        use = prebake.jit(lambda holder, x: x * holder.w + holder.w)
+        for _ in range(3):
+            cls.looks, holder = 0, cls()
+            got = use(holder, X)
+            assert cls.looks == 2
+            cls.looks = 0
+            np.testing.assert_array_equal(got, use.__wrapped__(holder, X))
+
+
+class Shape:
+    def __init__(self, dim, heads):
+        self.dim, self.heads = dim, heads
+
+    @property
+    def size(self):
+        return self.dim // self.heads
+
+    @functools.cached_property
+    def scale(self):
+        return 1.0 / self.size
+
+
+class Wider(Shape):
+    @property
+    def size(self):
+        return 1
+
+
+@prebake.jit
+def _split(config, x):
+    return x.reshape(config.heads, -1, config.size) * config.scale
+
+
+def test_properties_of_a_configuration_are_planned(engine: str) -> None:
+    x = np.arange(12.0)
+    configs = [Shape(12, 3), Wider(12, 3), Shape(12, 4)]
+    for _ in range(2):
+        for config in configs:
+            check(_split, config, x)
+    before = _split.stats()["interpreter"]
+    for config in configs:
+        check(_split, config, x)
+    assert engine == "interpreter" or _split.stats()["interpreter"] == before

@@ -19,7 +19,7 @@ import os
 import sys
 import weakref
 from collections.abc import Iterable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -242,6 +242,32 @@ def member_of(cls: type, name: str) -> Any:
         if name in base.__dict__:
             return base.__dict__[name]
     raise AttributeError(name)
+
+
+def runs_code(value: Any, name: str) -> bool:
+    """Whether Python code runs when an attribute is read: a property's, a descriptor's, `__getattr__`'s."""
+    cls = type(value)
+    if isinstance(cls.__getattribute__, FunctionType):
+        return True
+    for base in value.__mro__ if isinstance(value, type) else cls.__mro__:
+        if name in base.__dict__:
+            kind = type(base.__dict__[name])
+            if kind is not property and not isinstance(getattr(kind, "__get__", None), FunctionType):
+                return False
+            return hasattr(kind, "__set__") or not _keeps(value, name)
+    return hasattr(cls, "__getattr__") and not _keeps(value, name)
+
+
+def keeps_what_it_makes(value: Any, name: str) -> bool:
+    """Whether an attribute is a `functools.cached_property`, which is no code any more once it was read."""
+    return type(next((c.__dict__[name] for c in type(value).__mro__ if name in c.__dict__), None)) is cached_property
+
+
+def _keeps(value: Any, name: str) -> bool:
+    try:
+        return name in object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return False
 
 
 def default_of(fn: FunctionType, name: str) -> object:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import FunctionType, MethodType
+from types import MethodType
 from typing import Any
 
 import numpy as np
 
 from ...templates.records import replace
+from ..bindings import keeps_what_it_makes, runs_code
 from ..lang.bytecode import Program
 from .planner_errors import PlanRefused
 from .signature import Row, Signature, describe
@@ -22,7 +23,6 @@ class LiveReader:
         self.rows: list[Row] = []
         self.objects: list[object] = []
         self.sample: dict[Any, int] = {}
-        self.computed: set[int] = set()  # rows that a property makes: of the moment when they are read
         self._captures: list[str] = []  # paths
         self._index: dict[tuple[str, int, object], int] = {}
 
@@ -30,9 +30,10 @@ class LiveReader:
         """Row index of an object reached from `parent`."""
         found = self._index.get((how, parent, key))
         if found is not None:
-            if found in self.computed:
-                raise PlanRefused("an attribute that a property computes is read twice", kind="property")
             return found
+        if how == "attr" and runs_code(self.objects[parent], key):  # which shall run once, when the program reads it
+            raise PlanRefused(f"reading {self._path_of(how, parent, key)} runs code of its class",
+                              kind="cached-property" if keeps_what_it_makes(self.objects[parent], key) else "property")
         try:
             if how == "arg":
                 value = self.args[key]
@@ -52,8 +53,6 @@ class LiveReader:
         path = self._path_of(how, parent, key)
         row = Row(how=how, parent=parent, key=key, path=path, **checks)  # type: ignore[arg-type]
         index = self._index[how, parent, key] = len(self.rows)
-        if how == "attr" and _is_computed(self.objects[parent], key):
-            self.computed.add(index)
         self.rows.append(row)
         self.objects.append(value)
         sample = self.sample
@@ -98,7 +97,6 @@ class RecordedReader:
 
     def __init__(self, program: Program, signature: Signature, sample: Mapping[str, int]) -> None:
         self.program = program
-        self.computed: set[int] = set()  # no plan that reads one late was recorded
         self.recorded = {(row.how, row.parent, row.key): i for i, row in enumerate(signature.rows)}
         self.rows = [replace(row, writable=False) for row in signature.rows]
         self.sample: dict[Any, int] = dict(sample)
@@ -130,20 +128,6 @@ class RecordedReader:
     def keys(self, index: int) -> tuple[object, ...]:
         """Keys of a mapping row."""
         return self.rows[index].keys
-
-
-def _is_computed(value: object, name: str) -> bool:
-    """Whether Python code runs when an attribute is read: a property's, a descriptor's, `__getattr__`'s."""
-    cls = type(value)
-    if isinstance(cls.__getattribute__, FunctionType):
-        return True
-    for base in value.__mro__ if isinstance(value, type) else cls.__mro__:
-        if name in base.__dict__:
-            kind = type(base.__dict__[name])
-            if kind is not property and not isinstance(getattr(kind, "__get__", None), FunctionType):
-                return False
-            return hasattr(kind, "__set__") or name not in getattr(value, "__dict__", ())
-    return name not in getattr(value, "__dict__", ()) and hasattr(cls, "__getattr__")
 
 
 def capture_paths(program: Program) -> list[str]:

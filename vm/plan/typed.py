@@ -334,8 +334,6 @@ class Typer(Control):
         value, key = self.get(a), self.program.constants[name]
         if isinstance(value, Lazy) and (value.kind == "object" or self.has_fields(value)):
             self.regs[dst] = self.leaf("attr", value.row, key)
-            if self.written and self.reader.computed:
-                raise PlanRefused("a property may be read after an argument was written", kind="property")
             return
         if isinstance(value, Cplx):
             self.regs[dst] = complex_attribute(self, value, str(key))

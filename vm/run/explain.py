@@ -147,6 +147,8 @@ def explain_call(state: FunctionState, args: tuple) -> Explanation:
             made, note = state.specialise(args)
         except (PrebakeError, NameError) as error:
             made, note = None, str(error)
+        if made is None and note.startswith("property: ") and state.grow(args, properties=True):
+            made, note = state.specialise(args)
     if made is None and note.startswith("callee: "):
         try:
             other = outgrown(state, args)

@@ -13,7 +13,7 @@ from .. import options
 from ..bindings import Row, first_change
 from ..errors import ConfigError
 from . import bundle
-from .callees import CALL_OTHER
+from .callees import CALL_OTHER, CALLS
 
 if TYPE_CHECKING:  # a process that kernels serve never loads it
     from ..lang.bytecode import Program
@@ -92,7 +92,7 @@ def shipped_program(name: str, own_file: str) -> Program | None:
 
 def is_of_other_objects(recorded: Program, program: Program) -> bool:
     """Whether the program here and the recorded one differ by the layers that they were made for alone."""
-    if not program.__dict__.get("calls_objects"):
+    if not program.__dict__.get("calls_objects") and CALLS not in recorded.kernels:
         return False
     here = {(f.module, f.qualname): f.digest for f in program.functions}
     return all(here.get((f.module, f.qualname), f.digest) == f.digest for f in recorded.functions)

@@ -31,6 +31,7 @@ TRAPPED = 6  # a status of _dispatch.Entry
 MAX_CALLEES = 16   # calls with other objects whose functions one program is made for
 MAX_MISSES = 256   # misses kept one by one for calls that no plan served
 _OF_OBJECTS = ("dynamic-call", "unknown-method", "star-args", "call-arguments")  # refusals for what arguments hold
+_OF_THE_MOMENT = ("no-value", "cached-property")  # refused plans of this call alone: a captured name may have a value again
 _CODE_OPTIONS = tuple(name for name, option in options.OPTIONS.items() if option.in_key)
 
 states: weakref.WeakSet[FunctionState] = weakref.WeakSet()
@@ -74,7 +75,7 @@ class FunctionState:
         self._was_rebound = False
         self._tried = Refusals()  # arguments that it could not be compiled for
         self._made_for: list[tuple] = []  # prototypes of the arguments whose objects the program calls
-        self._has_receiver = False
+        self._has_receiver = self._follows_properties = self._is_shipped = False
         self.main = main  # of a variant: whose it is
         self.variants: list[FunctionState] = []  # the last used one first
         self._warned: set[str] = set()  # why calls ran in Python
@@ -158,6 +159,7 @@ class FunctionState:
             self.function._drop_planned()
             self._program = None
         if self._program is None:  # which knows better
+            self._made_for, self._is_shipped = [], False
             self._watch(watch_rows(self.fn, rows))
         self._bind_captures(captures)
         return entries
@@ -212,6 +214,7 @@ class FunctionState:
         self._tried.clear()
         self._made_for = []
         self._was_rebound = True
+        self._is_shipped = False
         self.variants = []
         self.refusals.clear()
         self._watch(Watch())
@@ -249,13 +252,15 @@ class FunctionState:
 
         program: Any
         watch = Watch()
-        earlier = self._made_for if self._program is not None else []  # it grows
-        captures = self._program.captures if earlier else ()
+        grown = self._program
+        earlier = self._made_for if grown is not None else []
+        captures = grown.captures if grown is not None else ()
         self._has_receiver = receiver is not ABSENT
         try:
-            program = compile_function(self.fn, receiver=receiver, watch=watch, live=live, earlier=earlier, captures=captures)
+            program = compile_function(self.fn, receiver=receiver, watch=watch, live=live, earlier=earlier, captures=captures,
+                                       properties=self._follows_properties)
         except UnsupportedError as error:
-            if earlier:
+            if grown is not None:
                 raise
             is_shipped = error.kind == "no-source" or (self.bundle is not None and not live and error.kind in _OF_OBJECTS)
             program = self._shipped_program() if is_shipped and self.main is None else None
@@ -265,24 +270,23 @@ class FunctionState:
                 self._watch(watch)
                 raise
             program.__dict__["calls_objects"] = error.kind != "no-source"
+            self._is_shipped = True
             watch = watch_rows(self.fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
-        made_here = bool(live) and program.__dict__.get("calls_objects", False)
-        if made_here and self.main is None and self.bundle is not None and not earlier:
+        if live and self.main is None and self.bundle is not None and grown is None and not self._is_shipped:
             from .fitting import is_of_other_objects
 
             shipped = self._shipped_program()  # of the objects that were recorded: its kernels and plans share captures
             if shipped is not None and shipped.digest != program.digest and is_of_other_objects(shipped, program):
                 program = shipped
-                program.__dict__["calls_objects"] = True
-                made_here = False
+                program.__dict__["calls_objects"] = self._is_shipped = True
                 watch = watch_rows(self.fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
         try:
             program.verify()
         except VerifyError as error:  # an endless loop, say: kernels could not be interrupted
-            if not earlier:
+            if grown is None:
                 self._invalid = error
             raise
-        if made_here:
+        if live and program.__dict__.get("calls_objects") and not self._is_shipped:
             from ..lang.frontend.prototypes import prototypes
 
             self._made_for = [*earlier, prototypes(live)]
@@ -296,10 +300,17 @@ class FunctionState:
         self._bind_captures([(c.scope, c.module, c.name) for c in program.captures])
         return program
 
-    def grow(self, args: tuple) -> bool:
+    def grow(self, args: tuple, properties: bool = False) -> bool:
         """Compile the program again for the objects in these arguments as well as for those that it was made for; False where
-        that is not possible. Captures keep their numbers; plans that were made before it are made anew."""
-        if not self._made_for or len(self._made_for) >= MAX_CALLEES:
+        that is not possible. Captures keep their numbers; plans that were made before it are made anew.
+
+        properties: with those of objects compiled in, which no plan reads.
+        """
+        if self._is_shipped:
+            return False
+        if properties and not self._follows_properties:
+            self._follows_properties = True
+        elif not self._made_for or len(self._made_for) >= MAX_CALLEES:
             return False
         try:
             program = self._compile(args[0] if self._has_receiver else ABSENT, args)
@@ -397,6 +408,8 @@ class FunctionState:
                         if status == TRAPPED:
                             return self.trapped(result, args, entry.writes)
                 made, note = self.specialise(args, reason if engine == 0 else "")
+                if made is None and note.startswith("property: ") and self.grow(args, properties=True):
+                    made, note = self.specialise(args, reason if engine == 0 else "")
                 if made is None and note.startswith("callee: "):
                     from .variants import outgrown
 
@@ -408,7 +421,7 @@ class FunctionState:
                         return self._run_python(args, error)
                     if other is not None:
                         return other.function._serve(args)
-                if made is None and not note.startswith("no-value"):  # a captured name may have one again
+                if made is None and not note.startswith(_OF_THE_MOMENT):
                     self._refuse(exact, kind, note)
             if made is not None:
                 status, result = self.function._try(made, args, missed, False)

@@ -115,8 +115,12 @@ def _plans(state: FunctionState, args: tuple) -> bool:
         state.program()
     except (UnsupportedError, VerifyError):
         return False
-    return any(state.function._probe(entry, args, False)[0] == 0 for entry in state.function._entries()[1]) \
-        or state.specialise(args)[0] is not None
+    if any(state.function._probe(entry, args, False)[0] == 0 for entry in state.function._entries()[1]):
+        return True
+    made, note = state.specialise(args)
+    if made is None and note.startswith("property: ") and state.grow(args, properties=True):
+        made = state.specialise(args)[0]
+    return made is not None
 
 
 def _is_method_of(fn: Any, args: tuple) -> bool:

@@ -31,13 +31,14 @@ _CO_GENERATOR, _CO_COROUTINE = 0x20, 0x80 | 0x100 | 0x200
 
 def compile_function(fn: FunctionType, owner: type | None = None, receiver: object = ABSENT,
                      watch: Watch | None = None, live: Sequence[object] = (), earlier: Sequence[Sequence[object]] = (),
-                     captures: Sequence[Capture] = ()) -> Program:
+                     captures: Sequence[Capture] = (), properties: bool = False) -> Program:
     """The Program of a plain Python function; helpers that it calls are compiled into it.
 
     owner: the class of `self` when fn is a method; without it the class is found through the qualified name. receiver: a
     call's first argument, whose own methods are meant. live: a call's arguments: which functions the objects in them hold is
     compiled in behind tests. earlier: arguments of calls before it (`prototypes.py`), which the program shall serve too, and
-    captures: those of the program for them, which keep their numbers. What names stand for is compiled in and recorded
+    captures: those of the program for them, which keep their numbers. properties: those of other objects than self are compiled
+    in as well. What names stand for is compiled in and recorded
     (`Program.bindings`, and as objects in `watch`, also when the function is refused).
     Raises UnsupportedError with file, line, column, kind and hint.
     """
@@ -47,19 +48,20 @@ def compile_function(fn: FunctionType, owner: type | None = None, receiver: obje
         row = REFUSALS["not-a-function"]
         raise UnsupportedError(f"{row.what}, not a {type(fn).__name__}", kind="not-a-function", hint=row.hint)
     source = load_source(fn)
-    copies, properties = False, True
+    copies, inlined = False, True
     while True:
         compiler = _Compiler(fn, source, owner, receiver, watch)
         compiler.know([*earlier, live], captures)
-        compiler.copy_loads, compiler.inlines_properties = copies, properties
+        compiler.copy_loads, compiler.inlines_properties = copies, inlined
+        compiler.follows_properties = properties
         try:
             return compiler.run()
         except NeedsCopies:
             copies = True
         except UnsupportedError:
-            if not (properties and compiler.has_properties):
+            if not (inlined and compiler.has_properties):
                 raise
-            properties = False  # one that is not compiled is read as Python reads it
+            inlined = False  # one that is not compiled is read as Python reads it
         except RecursionError:
             compiler.refuse("too-large", source.node, "the function nests deeper than Python's own recursion limit")
 

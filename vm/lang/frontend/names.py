@@ -51,6 +51,7 @@ class Names(Held):
     receiver: object = ABSENT  # the first argument of the call that the program is made for
     inlines_properties = True
     has_properties = False
+    follows_properties = False  # those of other objects than self, too
     copy_loads = False  # a `:=` stands somewhere: operands must not alias locals
 
     def expr(self, node: ast.expr, dst: int = -1) -> int:
@@ -191,6 +192,10 @@ class Names(Held):
         """The register of a property of self, compiled in; -1 for other attributes. Calls come from a later layer."""
         raise NotImplementedError
 
+    def held_property(self, node: ast.Attribute, dst: int) -> int:
+        """The register of a property of an object that is found in the arguments, compiled in; -1 for other attributes."""
+        raise NotImplementedError
+
     def _bind_name(self, name: str, value: Any) -> None:
         root = self.frame.root
         if name in root.fn.__code__.co_freevars:
@@ -269,6 +274,10 @@ class Names(Held):
                 return self.kernel(node, kernel.id, operands, dst)
         if node.value.__class__ is ast.Name and node.value.id == self.frame.self_name:  # type: ignore[attr-defined]
             register = self.own_property(node, dst)
+            if register >= 0:
+                return register
+        if self.follows_properties:
+            register = self.held_property(node, dst)
             if register >= 0:
                 return register
         source = self.expr(node.value)

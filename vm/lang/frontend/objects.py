@@ -114,6 +114,39 @@ class Objects(Calls):
         del self.code[length:], self._insertions[insertions:], self.sources[sources:], frame.loops[loops:]
         frame.registers, frame.statics = registers, statics
 
+    def held_property(self, node: ast.Attribute, dst: int) -> int:
+        """A property of what may be the object here, behind a test of its class; other objects are read as they are."""
+        name = self.mangled(node.attr)
+        owners: dict[type, list[Any]] = {}
+        for base in self.held(node.value):
+            cls = type(base)
+            if not isinstance(base, _NO_OBJECTS) and isinstance(getattr(cls, name, None), property) \
+                    and isinstance(getattr(cls, name).fget, FunctionType):
+                owners.setdefault(cls, []).append(base)
+        if not owners or len(owners) > MAX_TARGETS or not self.inlines_properties:
+            return -1
+        self.has_properties = self.calls_objects = True
+        register, none = self.expr(node.value), self.const(node, None)
+        result = self.new_register()
+        jumps, masks = [], []
+        for cls, objects in owners.items():
+            test = self.kernel(node, BY_NAME["py.calls"].id, [register, none, none, self.const(node, called_key(objects[0]))])
+            at = self.emit(node, codes.IF_TRUE, test, 0)
+            before = self.assigned
+            self.bind_member(cls, name)
+            call = ast.copy_location(ast.Call(node, [], []), node)
+            self.inline(call, getattr(cls, name).fget, [register], result, cls, selves=objects)
+            if not self.is_dead:
+                masks.append(self.assigned)
+                jumps.append(self.emit(node, codes.JUMP, 0))
+            self.assigned = before
+            self.patch(at)
+        self.value(node, codes.LOAD_ATTR, result, register, self.const_index(name))
+        for jump, mask in zip(jumps, masks, strict=True):
+            self.patch(jump)
+            self.assigned &= mask
+        return result if dst < 0 else self.move(node, dst, result)
+
     def _other(self, node: ast.Call, register: int, result: int) -> None:
         """What runs where no test holds."""
         name = self.mangled(node.func.attr) if isinstance(node.func, ast.Attribute) else None
