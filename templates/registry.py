@@ -221,19 +221,29 @@ def _iinfo(dtype: Any, attribute: str) -> Any:
     return getattr(numpy.iinfo(dtype), attribute)
 
 
+def _is_subdtype(dtype: Any, name: str) -> bool:
+    import numpy
+    room, _, kind = name.partition(".")
+    if room != "numpy" or name not in TYPE_NAMES:
+        raise ValueError(f"issubdtype of {name!r} is not a kernel")
+    return bool(numpy.issubdtype(dtype, getattr(numpy, kind)))
+
+
 def _set_shape(a: Any, shape: Any) -> None:
     a.shape = shape
 
 
 # Kernels that are not the NumPy function or method of their name called with their own parameters.
 _OWN: dict[str, Callable[..., Any]] = {"np.concatenate": _concatenate, "np.finfo": _finfo, "np.iinfo": _iinfo,
+                                       "np.issubdtype": _is_subdtype,
                                        "np.matmul": _matmul, "arr.set_shape": _set_shape}
 
 # Types that `isinstance` may test, by the name that stands in the program.
 TYPE_NAMES: tuple[str, ...] = (
     "builtins.bool", "builtins.int", "builtins.float", "builtins.complex", "builtins.str", "builtins.tuple",
     "builtins.list", "builtins.dict", "numpy.ndarray", "numpy.generic", "numpy.number", "numpy.integer",
-    "numpy.floating", "numpy.complexfloating", "numpy.inexact", "numpy.bool", "numpy.float16", "numpy.float32",
+    "numpy.floating", "numpy.complexfloating", "numpy.inexact", "numpy.signedinteger",
+    "numpy.unsignedinteger", "numpy.bool", "numpy.float16", "numpy.float32",
     "numpy.float64", "numpy.int8", "numpy.int16", "numpy.int32", "numpy.int64", "numpy.uint8", "numpy.uint16",
     "numpy.uint32", "numpy.uint64", "numpy.complex64", "numpy.complex128",
 )

@@ -7,11 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from prebake.templates.registry import KERNELS
+
 DTYPES = (np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16,
           np.float32, np.float64, np.complex64, np.complex128)
 SHAPES = ((5,), (1,), (0,), (3, 4), (1, 4), (4, 1), (2, 3, 4), (0, 3), ())
 Call = tuple[str, tuple[Any, ...]]
 N = None
+
+
+METHODS = {method: [k.name for k in KERNELS if k.id >= 0x9000 and k.name.endswith(f".{method}")]
+           for method in ("reduce", "accumulate", "reduceat", "outer", "at")}
 
 
 def sample(dtype: Any, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
@@ -67,6 +73,7 @@ def _along(x: np.ndarray, axis: int | None, one: int) -> Iterator[Call]:
     yield "np.unwrap", (x, N, one)
     yield "arr.argsort", (x, axis)
     yield from ((name, (x, 1, axis)) for name in ("np.partition", "np.argpartition", "arr.argpartition"))
+    yield from ((f"np.cumulative_{name}", (x, axis, N, N, first)) for name in ("sum", "prod") for first in (False, True))
     for flags in np.ndindex(2, 2, 2):
         yield "np.unique", (x, *map(bool, flags), axis)
     for name in ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]:
@@ -79,6 +86,10 @@ def _along(x: np.ndarray, axis: int | None, one: int) -> Iterator[Call]:
 
 
 def _of_one_array(x: np.ndarray) -> Iterator[Call]:
+    for axis in (0, 1, N) if x.shape in ((5,), (3, 4)) else ():
+        yield from ((name, (x, axis, N, N, keep)) for name in METHODS["reduce"] for keep in (False, True))
+        yield from ((name, (x, axis)) for name in METHODS["accumulate"])
+        yield from ((name, (x, at, axis)) for name in METHODS["reduceat"] for at in (np.array([0, 2]), [1, 0]))
     for name in ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"]:
         yield from ((f"np.fft.{name}", args) for args in ((x,), (x, (4, 5), (0, 1)), (x, (4,), (0,))))
     for name in [
@@ -90,6 +101,10 @@ def _of_one_array(x: np.ndarray) -> Iterator[Call]:
             "np.histogram_bin_edges", "np.bincount", "np.vander", "np.triu_indices_from", "np.tril_indices_from",
             "np.lexsort", "arr.sort"]:
         yield name, (x,)
+    for name in ("values", "counts", "inverse", "all"):
+        yield f"np.unique_{name}", (x,)
+    yield from (("np.packbits", (x, *axis)) for axis in ((), (0,), (-1,)))
+    yield from (("np.unpackbits", (x, *rest)) for rest in ((), (0,), (-1, 3), (N, 5)))
     yield from (("np.linalg.qr", (x, mode)) for mode in ("reduced", "complete", "r"))
     yield from (("np.linalg.svd", (x, *flags)) for flags in ((False,), (True, False)))
     for order in (1, 2, np.inf, "fro", "nuc", -2):
@@ -103,6 +118,7 @@ def _of_one_array(x: np.ndarray) -> Iterator[Call]:
     yield from (("np.resize", (x, shape)) for shape in (5, (2, 3)))
     yield from (("np.cov", (x, *rest)) for rest in ((N, True, True), (N, True, False, 0), (x,), (N, False)))
     yield "np.vander", (x, 3)
+    yield from ((f"np.{name}", (x,)) for name in ("polyder", "polyint"))
     yield "arr.partition", (x, 1)
     yield "np.nan_to_num", (x,)
     for name in [
@@ -143,6 +159,12 @@ def _of_two(dtype: Any, other: Any, rng: np.random.Generator) -> Iterator[Call]:
         for args in ((u, v), (m, w), (u, u), (w, m), (v, 2), (v, 2.5), (v, sample(other, (3,), rng)), (m, v), (v, [1, 2]),
                      (sample(dtype, (2, 1), rng), v), (v, np.float64(3))):
             yield f"np.{name}", args
+    yield from ((f"np.{name}", args) for name in ("polyadd", "polysub", "polymul") for args in ((u, v), (v, v), (m, v)))
+    yield from (("np.polyfit", (v, y, n)) for y in (sample(dtype, (3,), rng), m.T) for n in (0, 1))
+    for name in METHODS["outer"] if other in (dtype, np.int8, np.float64) else ():
+        yield from ((name, args) for args in ((m, v), (v, 2)))
+    for name in METHODS["at"] if other in (dtype, np.float64) else ():
+        yield name, (u, np.array([0, 1]), v[0])
     yield from (("np.interp", (x, np.sort(v), v)) for x in (u, m, 2.5, np.float32(2)))
     for x in (v, w, 2, np.float64(2)):
         yield "np.searchsorted", (np.sort(u), x)
@@ -155,7 +177,8 @@ def _of_two(dtype: Any, other: Any, rng: np.random.Generator) -> Iterator[Call]:
         yield name, (sample(dtype, (2, 2, 3), rng), cube)
     for name in [
             "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "power", "maximum",
-            "minimum", "fmax", "fmin", "arctan2", "hypot", "copysign", "logaddexp", "equal", "not_equal", "less",
+            "minimum", "fmax", "fmin", "arctan2", "hypot", "copysign", "logaddexp", "heaviside", "ldexp", "float_power",
+            "equal", "not_equal", "less",
             "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor", "bitwise_and",
             "bitwise_or", "bitwise_xor", "left_shift", "right_shift"]:
         yield from ((f"np.{name}", args) for args in ((m, v), (v, 2), (v, 0.5), (v[0], 1), (v[0], u[0])))

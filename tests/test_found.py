@@ -54,6 +54,19 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
                              [np.arange(24.0).reshape(2, 3, 4), np.array([0, 1, 1, 0, 1])]),
     "integer, slice, mask": ("y[1, :, z > 0] += y[0, :, z > 0]\n    y[0, :, z] = 5\n    return y",
                              [np.arange(24.0).reshape(2, 3, 4), np.array([0, 1, 1, 0])]),
+    # operands that were passed over
+    "ptp into": ("np.ptp(y, axis=0, out=z)\n    return z", [M, np.zeros(4)]),
+    "dtype of functions composed": ("return np.heaviside(y, y, dtype=np.float64), np.multiply.outer(y, y, dtype=np.float64)",
+                                    [Y.astype(np.float32)]),
+    "pad widths by axis": ("return np.pad(y, ((1, 0), (0, 2))), np.pad(y, {0: 1}).shape", [M]),
+    "diagonals": ("return np.diagonal(y, 1), np.trace(y, -1), np.diag(y, 2), np.diag(z, -1), np.diagonal(y, 9), y.trace(1, 1, 0)",
+                  [M, np.arange(3.0)]),
+    "the same array": ("a = y.astype(np.float64, copy=False)\n    a += 1\n    b = z.astype(np.float32, copy=False)\n"
+                       "    b += 1\n    return a, b, y, z", [M.copy(), Y.copy()]),
+    "limits and names of dtypes": (
+        "e = np.finfo(y.dtype).eps\n    if np.issubdtype(z.dtype, np.integer) and y.dtype.kind == 'f':\n"
+        "        return e, np.iinfo(z.dtype).min, z.dtype.itemsize, np.zeros(2, np.result_type(y, z))\n    return e",
+        [Y.astype(np.float32), np.arange(3, dtype=np.int16)]),
     # copies and views
     "take copies": ("t = np.take(y, 0, axis=1)\n    t += 1\n    return t", [M]),
     "diag views": ("return np.diag(y)", [M]),

@@ -234,11 +234,11 @@ def _statistic(dtype: Callable[[str], str], refused: str = "out") -> Callable[[Q
 
 
 calls("np.median", "np.nanmedian")(_statistic(inexact))
-calls("np.nanmax", "np.nanmin")(_statistic(lambda d: d))
-calls("np.nansum", "np.nanprod")(_statistic(summed, "out dtype"))
-calls("np.nanmean")(_statistic(inexact, "out dtype"))
-calls("np.nanstd", "np.nanvar")(_statistic(lambda d: real(inexact(d)), "out dtype"))
-calls("np.nanargmax", "np.nanargmin")(_statistic(lambda d: "i64", ""))
+calls("np.nanmax", "np.nanmin")(_statistic(lambda d: d, "out initial where"))
+calls("np.nansum", "np.nanprod")(_statistic(summed, "out dtype initial where"))
+calls("np.nanmean")(_statistic(inexact, "out dtype where"))
+calls("np.nanstd", "np.nanvar")(_statistic(lambda d: real(inexact(d)), "out dtype where mean correction"))
+calls("np.nanargmax", "np.nanargmin")(_statistic(lambda d: "i64"))
 
 
 def _dtype_given(q: Question, normal: str) -> str:
@@ -254,6 +254,8 @@ def _dtype_given(q: Question, normal: str) -> str:
 def _accumulating(dtype: Callable[[str], str], refused: str) -> Callable[[Question], Made]:
     def rule(q: Question) -> Made:
         without(q, refused)
+        if "mean" in q.values:
+            without(q, "mean correction" if "correction" in q.values else "mean")
         if "where" in q.values and option(q, "where") is not True:
             raise q.refuse("with where=")
         x = _with_axes(q)
@@ -282,13 +284,18 @@ def _ptp(q: Question) -> Made:
     return reduced(q, x.dtype, x.shape)
 
 
+_METHODS = frozenset((
+    "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
+    "median_unbiased", "normal_unbiased", "lower", "higher", "midpoint", "nearest"))
+
+
 @calls("np.percentile", "np.quantile", "np.nanpercentile", "np.nanquantile")
 def _quantile(q: Question) -> Made:
     without(q, "out")
     x, where = _with_axes(q), like(q, "q")
     if x.dtype in ("bool", "u64") or x.dtype[0] == "c" or where.dtype[0] == "c":
         raise q.refuse("of such dtypes")
-    if str(option(q, "method")) != "linear":
+    if str(option(q, "method")) != "linear" and (x.dtype != "f64" or str(option(q, "method")) not in _METHODS):
         raise q.refuse("with method=")
     if q.name.startswith("np.nan") and any(q.t.facts.ask_equal(extent, 0) for extent in x.shape):
         raise q.refuse("of nothing")  # NumPy forgets about q then
@@ -315,6 +322,8 @@ def _average(q: Question) -> Made:
 @calls("np.cov", "np.corrcoef")
 def _cov(q: Question) -> Made:
     m = like(q, "m" if q.name == "np.cov" else "x")
+    if q.name == "np.cov":
+        without(q, "fweights aweights")
     if q.is_given("y") or not flag(q, "rowvar") or m.ndim > 2 or (q.name == "np.cov" and option(q, "ddof") not in (None, 0, 1)):
         raise q.refuse("with these operands")
     dtype = common(m.dtype, "f64")
@@ -384,6 +393,60 @@ def _polyval(q: Question) -> Made:
         raise q.refuse("of what may be nothing")
     return made(common(p.dtype, x.dtype), x.shape)
 
+
+@calls("np.cumulative_sum", "np.cumulative_prod")
+def _cumulative(q: Question) -> Made:
+    without(q, "out")
+    x = like(q, "x")
+    if not x.ndim or (x.ndim > 1 and not q.is_given("axis")):
+        raise q.refuse("along no axis")
+    axis = axis_in(q, option(q, "axis"), x.ndim) if q.is_given("axis") else 0
+    first = int(flag(q, "include_initial"))
+    return Made(_dtype_given(q, summed(x.dtype)), tuple(n + first if i == axis else n for i, n in enumerate(x.shape)))
+
+
+# --- polynomials --------------------------------------------------------------------------------------------------------
+
+@calls("np.polyfit")
+def _polyfit(q: Question) -> Made:
+    x, y = like(q, "x"), like(q, "y")
+    degree = option(q, "deg")
+    if flag(q, "full") or option(q, "cov") is not False or q.is_given("w") or x.ndim != 1 or y.ndim not in (1, 2) \
+            or not isinstance(degree, int) or isinstance(degree, bool) or degree < 0:
+        raise q.refuse("with these operands")
+    if "f16" in (inexact(x.dtype), inexact(y.dtype)):
+        raise q.refuse("of float16")
+    return Made(common(x.dtype, y.dtype, "f64"), (const(degree + 1), *y.shape[1:]))
+
+
+@calls("np.polyder", "np.polyint")
+def _poly_step(q: Question) -> Made:
+    p = like(q, "p")
+    least = p.ndim == 1 and q.t.facts.norm(p.shape[0]).is_entry and q.t.facts.ask_less_equal(1, p.shape[0])
+    if not least or option(q, "m") != 1 or q.is_given("k"):
+        raise q.refuse("with these operands")
+    if q.name == "np.polyder":
+        return Made(common(p.dtype, "i64"), (p.shape[0] - 1,))
+    return Made(common(inexact(p.dtype), "f64"), (p.shape[0] + 1,))
+
+
+@calls("np.polyadd", "np.polysub")
+def _poly_sum(q: Question) -> Made:
+    a, b = like(q, "a1"), like(q, "a2")
+    if a.ndim != 1 or b.ndim != 1 or "bool" in (a.dtype, b.dtype):
+        raise q.refuse("of such operands")
+    return Made(common(a.dtype, b.dtype), (emax(a.shape[0], b.shape[0]),))
+
+
+@calls("np.polymul")
+def _poly_product(q: Question) -> Made:
+    a, b = like(q, "a1"), like(q, "a2")
+    if a.ndim != 1 or b.ndim != 1:
+        raise q.refuse("of such operands")
+    return Made(common(a.dtype, b.dtype), (Unknown(1, None),))  # leading zeros are dropped first
+
+
+# --- products -----------------------------------------------------------------------------------------------------------
 
 @calls("np.kron")
 def _kron(q: Question) -> Made:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .callout_rules import Like, _like, axis_in, common, flag, inexact, like, made, option, promoted, sequence, without
 from .callouts import Itself, Made, Question, Several, Unknown, calls
 from .emitting import product_of
-from .extents import Expr, const
+from .extents import Expr, const, floordiv
 from .values import Arr, Cplx
 
 # --- sorting ----------------------------------------------------------------------------------------------------------
@@ -26,7 +26,7 @@ def _sorted(q: Question) -> Made:
 def _sorted_in_place(q: Question) -> Made:
     if "order" in q.values:
         without(q, "order")
-    return _written(q, "a")
+    return written(q, "a")
 
 
 @calls("np.lexsort")
@@ -77,6 +77,18 @@ def _unique(q: Question) -> Made | Several:
     return Several(out) if len(out) > 1 else out[0]
 
 
+@calls("np.unique_values", "np.unique_counts", "np.unique_inverse", "np.unique_all")
+def _unique_parts(q: Question) -> Made | Several:
+    x = like(q, "x")
+    count = Unknown(0, product_of(x.shape))
+    values, places = Made(x.dtype, (count,)), Made("i64", (count,))
+    parts = {"values": values, "indices": places, "inverse_indices": Made("i64", x.shape), "counts": places}
+    wanted = {"np.unique_values": "values", "np.unique_counts": "values counts",
+              "np.unique_inverse": "values inverse_indices", "np.unique_all": "values indices inverse_indices counts"}
+    fields = tuple(wanted[q.name].split())
+    return values if len(fields) == 1 else Several([parts[name] for name in fields], fields=fields)
+
+
 @calls("np.intersect1d", "np.union1d", "np.setdiff1d", "np.setxor1d")
 def _set(q: Question) -> Made | Several:
     a, b = like(q, "ar1"), like(q, "ar2")
@@ -90,6 +102,29 @@ def _set(q: Question) -> Made | Several:
             return Several([Made(dtype, (count,)), Made("i64", (count,)), Made("i64", (count,))])
         return Made(dtype, (count,))
     return Made(dtype, (Unknown(0, m if q.name == "np.setdiff1d" else m + n),))
+
+
+# --- bits ---------------------------------------------------------------------------------------------------------------
+
+@calls("np.packbits")
+def _packbits(q: Question) -> Made:
+    a = like(q, "a")
+    if not q.is_given("axis"):
+        return Made("u8", (floordiv(product_of(a.shape) + 7, 8),))
+    axis = axis_in(q, option(q, "axis"), a.ndim)
+    return Made("u8", tuple(floordiv(n + 7, 8) if i == axis else n for i, n in enumerate(a.shape)))
+
+
+@calls("np.unpackbits")
+def _unpackbits(q: Question) -> Made:
+    a = like(q, "a")
+    count = option(q, "count")
+    if count is not None and (not isinstance(count, int) or count < 0):
+        raise q.refuse("with such a count")
+    if not q.is_given("axis"):
+        return Made("u8", (product_of(a.shape) * 8 if count is None else const(count),))
+    axis = axis_in(q, option(q, "axis"), a.ndim)
+    return Made("u8", tuple((n * 8 if count is None else const(count)) if i == axis else n for i, n in enumerate(a.shape)))
 
 
 # --- counting ---------------------------------------------------------------------------------------------------------
@@ -154,7 +189,7 @@ def _histogram2d(q: Question) -> Several:
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
-def _written(q: Question, name: str) -> Made:
+def written(q: Question, name: str) -> Made:
     value = q[name]
     if not isinstance(value, (Arr, Cplx)) or (isinstance(value, Cplx) and not isinstance(value.re, Arr)):
         raise q.refuse("into something that is no array")
@@ -166,10 +201,10 @@ def _written(q: Question, name: str) -> Made:
     return Made("")
 
 
-calls("np.put", "arr.put", "np.putmask")(lambda q: _written(q, "a"))
-calls("np.place", "np.put_along_axis")(lambda q: _written(q, "arr"))
-calls("np.copyto")(lambda q: _written(q, "dst"))
-calls("np.fill_diagonal")(lambda q: _written(q, "a"))
+calls("np.put", "arr.put", "np.putmask")(lambda q: written(q, "a"))
+calls("np.place", "np.put_along_axis")(lambda q: written(q, "arr"))
+calls("np.copyto")(lambda q: written(q, "dst"))
+calls("np.fill_diagonal")(lambda q: written(q, "a"))
 
 
 # --- taking apart and putting together --------------------------------------------------------------------------------

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
-from .callout_rules import Like, like, made, option, without
+from ...templates.registry import KERNELS
+from .callout_rules import Like, axis_in, like, made, option, reduced, without
+from .callout_rules_sets import written
 from .callouts import Itself, Made, Question, calls
 from .planner_errors import PlanRefused
 from .signature import DTYPE_NAMES, NUMPY_DTYPES
-from .values import Arr
+from .values import Arr, Range, SliceV
 
 _OPERATORS = {"op.add": "add", "op.sub": "subtract", "op.mul": "multiply", "op.truediv": "divide", "op.mod": "remainder",
               "op.floordiv": "floor_divide", "op.pow": "power", "op.lshift": "left_shift", "op.rshift": "right_shift",
@@ -21,7 +24,8 @@ arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh floor ceil trunc rin
 isfinite"""
 _BINARY = """
 add subtract multiply divide floor_divide remainder fmod power maximum minimum fmax fmin arctan2 hypot copysign
-logaddexp equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and
+logaddexp logaddexp2 nextafter gcd lcm ldexp heaviside float_power
+equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and
 bitwise_or bitwise_xor left_shift right_shift"""
 _WEAK = {"i64": int, "f64": float, "c128": complex}
 
@@ -86,3 +90,64 @@ def _uint64(q: Question) -> Made | Itself:
     if isinstance(q["x"], Arr) and q["x"].dtype == "u64" and q["x"].ndim:
         return Itself("x")
     return made("u64", like(q, "x").shape)
+
+
+# --- methods of ufuncs --------------------------------------------------------------------------------------------------
+
+@cache
+def _method_dtype(ufunc: str, method: str, dtype: str) -> str | None:
+    """The dtype that a method makes of two elements: asked of NumPy, which has types of its own for each reduction."""
+    x = np.ones(2, NUMPY_DTYPES[dtype])
+    try:
+        with np.errstate(all="ignore"):
+            found = getattr(np, ufunc).reduce(x) if method == "reduce" else getattr(np, ufunc).accumulate(x)
+    except (TypeError, ValueError):
+        return None
+    return DTYPE_NAMES.get(found.dtype)
+
+
+def _method_rule(ufunc: str, method: str) -> Callable[[Question], Made]:
+    def rule(q: Question) -> Made:
+        without(q, "out dtype initial" if method == "reduce" else "out dtype")
+        x = like(q, "array")
+        if "where" in q.values and option(q, "where") is not True:
+            raise q.refuse("with where=")
+        dtype = _method_dtype(ufunc, "accumulate" if method == "reduceat" else method, x.dtype)
+        if not x.ndim or dtype is None:
+            raise q.refuse("of such an operand")
+        if method == "reduce":
+            return reduced(q, dtype, x.shape)
+        axis = axis_in(q, option(q, "axis"), x.ndim)
+        if method == "accumulate":
+            return Made(dtype, x.shape)
+        places = like(q, "indices")
+        if places.ndim != 1:
+            raise q.refuse("at such places")
+        return Made(dtype, tuple(places.shape[0] if i == axis else n for i, n in enumerate(x.shape)))
+    return rule
+
+
+def _outer_rule(ufunc: str) -> Callable[[Question], Made]:
+    def rule(q: Question) -> Made:
+        without(q, "out dtype")
+        if option(q, "where") is not True:
+            raise q.refuse("with where=")
+        a, b = (like(q, name)._replace(weak=False) for name in "AB")  # numbers become arrays first
+        return made(_loop(q, ufunc, [a, b]), (*a.shape, *b.shape))
+    return rule
+
+
+def _at_rule(q: Question) -> Made:
+    if isinstance(q["indices"], (SliceV, Range)):
+        raise q.refuse("at such places")
+    return written(q, "a")
+
+
+for _kernel in KERNELS:
+    _name, _, _method = _kernel.name.removeprefix("np.").partition(".")
+    if _kernel.id >= 0x9000 and _method in ("reduce", "accumulate", "reduceat"):
+        if _name == "ldexp":
+            continue  # has none: its operands' types differ
+        calls(_kernel.name)(_method_rule(_name, _method))
+    elif _kernel.id >= 0x9000:
+        calls(_kernel.name)(_outer_rule(_name) if _method == "outer" else _at_rule)

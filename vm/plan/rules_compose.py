@@ -10,7 +10,7 @@ from .body import NestBody
 from .extents import Expr, const, emin, floordiv, mod
 from .planner_errors import PlanRefused
 from .rules_create import indexed, join
-from .rules_elementwise import as_array, as_numpy, cast_to, check_weak, elementwise, given, ufunc
+from .rules_elementwise import as_array, as_numpy, cast_to, check_weak, elementwise, given, only_defaults, ufunc
 from .rules_index import store
 from .rules_python import bool_, float_
 from .rules_reduce import divide_by, reduced_axes
@@ -148,7 +148,7 @@ def fix(t: Typer, x: Value, out: Value = NONE) -> Value:
 
 @rule("np.heaviside")
 def heaviside(t: Typer, x1: Value, x2: Value, *rest: Value) -> Value:
-    _no("heaviside", *(v for v in rest if not isinstance(v, (Num, Static))))
+    only_defaults("heaviside", rest)
     from .rules_elementwise import resolve_dtypes, weak_dtype
     dtype = resolve_dtypes("heaviside", (weak_dtype(x1), weak_dtype(x2)))[-1]
     native = COMPUTE[dtype]
@@ -164,7 +164,7 @@ def heaviside(t: Typer, x1: Value, x2: Value, *rest: Value) -> Value:
 
 @rule("np.float_power")
 def float_power(t: Typer, x1: Value, x2: Value, *rest: Value) -> Value:
-    _no("float_power", *(v for v in rest if not isinstance(v, (Num, Static))))
+    only_defaults("float_power", rest)
     return ufunc(t, "power", [elementwise(t, [v], "f64", lambda body, s: body.cast(s[0], "f64")) for v in (x1, x2)])
 
 
@@ -566,4 +566,60 @@ def pad_by_copying(t: Typer, arr: Arr, pairs: list[tuple[Expr, Expr]], mode: str
             x = body.op("mod", "i64", x, number(2 * n - 2 if mode == "reflect" else 2 * n))
             return body.op("minimum", "i64", x, body.op("sub", "i64", number(last), x))
         arr = taken(t, arr, axis, t.facts.norm(n + lo + hi), place)
+    return arr
+
+
+# --- functions of the array API, which are others under new names ------------------------------------------------------
+
+@rule("np.astype")
+def astype(t: Typer, x: Value, dtype: Value, copy: Value | None = None) -> Value:
+    if not isinstance(x, Arr):
+        raise PlanRefused("np.astype of something that is no array", kind="operand")
+    copy = python_bool(True) if copy is None else copy
+    return RULES["arr.astype"](t, x, dtype, Static("K"), Static("unsafe"), python_bool(True), copy)
+
+
+def _cumulative(name: str, kernel: str) -> None:
+    def cumulative(t: Typer, x: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE,
+                   include_initial: Value = NONE) -> Value:
+        arr = as_array(t, x)
+        if given(include_initial) and t.is_true(include_initial):
+            raise PlanRefused(f"{name} with include_initial=True", kind=f"kernel:{name}")
+        if not arr.ndim or (not given(axis) and arr.ndim > 1):
+            raise PlanRefused(f"{name} along no axis", kind="value-error")
+        return RULES[kernel](t, arr, axis if given(axis) else python_int(const(0)), dtype, out)
+    rule(name)(cumulative)
+
+
+_cumulative("np.cumulative_sum", "np.cumsum")
+_cumulative("np.cumulative_prod", "np.cumprod")
+
+
+@rule("np.linalg.outer")
+def linalg_outer(t: Typer, x1: Value, x2: Value) -> Value:
+    a, b = as_array(t, x1), as_array(t, x2)
+    if a.ndim != 1 or b.ndim != 1:
+        raise PlanRefused("np.linalg.outer of other than vectors", kind="value-error")
+    return RULES["np.outer"](t, a, b)
+
+
+@rule("np.linalg.diagonal")
+def linalg_diagonal(t: Typer, x: Value, offset: Value = NONE) -> Value:
+    return RULES["np.diagonal"](t, x, offset if given(offset) else python_int(const(0)), python_int(const(-2)),
+                                python_int(const(-1)))
+
+
+@rule("np.linalg.trace")
+def linalg_trace(t: Typer, x: Value, offset: Value = NONE, dtype: Value = NONE) -> Value:
+    return RULES["np.trace"](t, x, offset if given(offset) else python_int(const(0)), python_int(const(-2)),
+                             python_int(const(-1)), dtype)
+
+
+@rule("np.asarray_chkfinite")
+def asarray_chkfinite(t: Typer, a: Value, dtype: Value = NONE, order: Value = NONE) -> Value:
+    arr = as_array(t, RULES["np.asarray"](t, a, dtype, order))
+    if is_float(arr.dtype):
+        finite = RULES["np.all"](t, ufunc(t, "isfinite", [arr]), NONE, NONE, NONE)
+        body = t.scalar_body()
+        t.trap("INTERPRET", body.op("not", "bool", t.scalar_slot(body, finite)))  # type: ignore[arg-type]
     return arr

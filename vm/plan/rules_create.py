@@ -9,11 +9,11 @@ from .body import NestBody, truth
 from .extents import Expr, compare, const, emax, floordiv, select
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elementwise, given
-from .rules_view import expand_dims, is_contiguous, main_diagonal, permute, ravel, shape_arg
+from .rules_view import any_diagonal, expand_dims, is_contiguous, permute, ravel, shape_arg
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
 from .unsigned import number_of
-from .values import COMPUTE, Arr, Num, Seq, SliceV, Static, Value, is_float, python_bool, python_int
+from .values import COMPUTE, Arr, Map, Num, Seq, SliceV, Static, Value, is_float, python_bool, python_int
 
 _COPY = python_bool(True)
 
@@ -238,13 +238,14 @@ _triangle("triu", "ge")
 def diag(t: Typer, v: Value, k: Value = NONE) -> Value:
     from .typed import RULES
     arr = as_array(t, v)
-    if (given(k) and t.known_int(k) != 0) or arr.ndim not in (1, 2):
-        raise PlanRefused("np.diag off the main diagonal", kind="kernel:np.diag")
+    if arr.ndim not in (1, 2):
+        raise PlanRefused("np.diag of other than a vector or a matrix", kind="value-error")
+    shift = t.known_int(k) if given(k) else 0
     if arr.ndim == 2:
-        return RULES["np.diagonal"](t, arr)
-    n = arr.shape[0]
+        return RULES["np.diagonal"](t, arr, python_int(const(shift)))
+    n = arr.shape[0] + abs(shift)
     out = filled(t, (n, n), arr.dtype, python_int(const(0)))
-    t.write_view(main_diagonal(out), arr)
+    t.write_view(any_diagonal(t, out, python_int(const(shift))), arr)
     return out
 
 
@@ -534,6 +535,8 @@ def pad(t: Typer, a: Value, width: Value, mode: Value = NONE, constant_values: V
 
 
 def _pad_widths(t: Typer, width: Value, ndim: int) -> list[tuple[Expr, Expr]]:
+    if isinstance(width, Map):
+        raise PlanRefused("pad widths by axis", kind="kernel:np.pad")
     if not t.is_sequence(width):
         e = t.int_expr(width)
         pairs = [(e, e)] * ndim

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -332,6 +332,16 @@ def given(value: Value | None) -> bool:
     return value is not None and not (isinstance(value, Static) and (value.value is None or value.value is ...))
 
 
+def only_defaults(name: str, rest: Sequence[Value]) -> None:
+    """Refuse any of a ufunc's out, where, casting and dtype that says something."""
+    for value, default in zip(rest, (None, True, "same_kind", None), strict=False):
+        known: object = value.value if isinstance(value, Static) else 0
+        if isinstance(value, Num) and value.is_constant:
+            known = value.constant
+        if given(value) and (type(known) is not type(default) or known != default):
+            raise PlanRefused(f"np.{name} with these arguments", kind=f"kernel:np.{name}")
+
+
 def _register(name: str) -> None:
     arity = getattr(np, name).nin
 
@@ -491,6 +501,10 @@ def _scaled(t: Typer, x: Value, factor: float) -> Value:
 @rule("arr.astype")
 def astype(t: Typer, a: Value, dtype: Value, *rest: Value) -> Value:
     name = t.numpy_dtype(dtype)
+    if len(rest) > 3 and isinstance(rest[3], Num) and rest[3].is_constant and not rest[3].constant:
+        rest = rest[:3]
+        if isinstance(a, Arr) and a.dtype == name and isinstance(rest[0], Static) and rest[0].value == "K":
+            return a  # copy=False: the array itself
     if rest and any(given(v) and not (isinstance(v, Static) and v.value in ("K", "C", "unsafe"))
                     and not (isinstance(v, Num) and v.is_constant and v.constant) for v in rest):
         raise PlanRefused("astype with these arguments", kind="kernel:arr.astype")

@@ -8,7 +8,7 @@ from .body import NestBody
 from .contraction import contraction, first_pair, implied_target
 from .extents import Expr, const
 from .planner_errors import PlanRefused
-from .rules_elementwise import as_array, as_numpy, given, resolve_dtypes, ufunc
+from .rules_elementwise import as_array, as_numpy, given, only_defaults, resolve_dtypes, ufunc
 from .rules_view import expand_dims, is_contiguous, permute, ravel, reshaped
 from .steps import ITEM_BYTES, Contract, Nest, NestOut, View, contiguous_strides
 from .typed import NONE, Typer, rule
@@ -139,8 +139,7 @@ def outer(t: Typer, a: Value, b: Value, out: Value = NONE, *rest: Value) -> Valu
 
 
 def _outer(t: Typer, name: str, a: Value, b: Value, out: Value, rest: tuple[Value, ...]) -> Value:
-    if given(out) or any(given(v) and not isinstance(v, (Num, Static)) for v in rest):
-        raise PlanRefused(f"np.{name}.outer with out=", kind=f"kernel:np.{name}.outer")
+    only_defaults(f"{name}.outer", (out, *rest))
     x, y = as_array(t, a), as_array(t, b)
     v = x.view
     ones = (const(1),) * y.ndim

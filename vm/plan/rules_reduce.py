@@ -10,7 +10,7 @@ from .body import NestBody, truth
 from .extents import ONE, ZERO, Expr, compare, const
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, check_weak, elementwise, given, ufunc
-from .rules_view import axes_of, main_diagonal
+from .rules_view import any_diagonal, axes_of
 from .steps import (
     ITEM_BYTES,
     ForStep,
@@ -270,8 +270,10 @@ def count_nonzero(t: Typer, a: Value, axis: Value = NONE, keepdims: Value = NONE
 @rule("np.ptp")
 def ptp(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE) -> Value:
     from .typed import RULES
-    high = RULES["np.max"](t, a, axis, out, keepdims)
-    return ufunc(t, "subtract", [high, RULES["np.min"](t, a, axis, out, keepdims)])
+    if given(out) and not isinstance(out, Arr):
+        raise PlanRefused("np.ptp into something that is no array", kind="kernel:np.ptp")
+    extremes = [RULES[name](t, a, axis, NONE, keepdims) for name in ("np.max", "np.min")]
+    return _into(t, ufunc(t, "subtract", extremes), out)
 
 
 def _count(t: Typer, arr: Arr, axes: tuple[int, ...]) -> Expr:
@@ -351,13 +353,24 @@ def _variance(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, ddof: V
 
 @rule("np.var", "arr.var")
 def var(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE, ddof: Value = NONE,
-        keepdims: Value = NONE, where: Value = NONE) -> Value:
+        keepdims: Value = NONE, where: Value = NONE, mean: Value = NONE, correction: Value = NONE) -> Value:
+    ddof = _correction(ddof, mean, correction)
     return _into(t, _variance(t, a, axis, dtype, out, ddof, keepdims, where)[0], out)
+
+
+def _correction(ddof: Value, mean: Value, correction: Value) -> Value:
+    """The degrees of freedom that a variance takes off, under either name."""
+    if given(mean):
+        raise PlanRefused("a variance about a mean that is given", kind="kernel:np.var")
+    if given(correction) and given(ddof) and not (isinstance(ddof, Num) and ddof.is_constant and ddof.constant == 0):
+        raise PlanRefused("ddof and correction both", kind="value-error")
+    return correction if given(correction) else ddof
 
 
 @rule("np.std", "arr.std")
 def std(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Value = NONE, ddof: Value = NONE,
-        keepdims: Value = NONE, where: Value = NONE) -> Value:
+        keepdims: Value = NONE, where: Value = NONE, mean: Value = NONE, correction: Value = NONE) -> Value:
+    ddof = _correction(ddof, mean, correction)
     return _into(t, ufunc(t, "sqrt", [_variance(t, a, axis, dtype, out, ddof, keepdims, where)[0]]), out)
 
 
@@ -381,14 +394,10 @@ def norm(t: Typer, x: Value, ord_: Value = NONE, axis: Value = NONE, keepdims: V
 
 
 @rule("np.trace", "arr.trace")
-def trace(t: Typer, a: Value, *rest: Value) -> Value:
+def trace(t: Typer, a: Value, offset: Value = NONE, axis1: Value = NONE, axis2: Value = NONE, dtype: Value = NONE,
+          out: Value = NONE) -> Value:
     from .typed import RULES
-    if any(given(v) for v in rest):
-        raise PlanRefused("np.trace with arguments", kind="kernel:np.trace")
-    arr = as_array(t, a)
-    if arr.ndim != 2:
-        raise PlanRefused("np.trace of more than a matrix", kind="kernel:np.trace")
-    return RULES["np.sum"](t, main_diagonal(arr))
+    return RULES["np.sum"](t, any_diagonal(t, as_array(t, a), offset, axis1, axis2), python_int(const(-1)), dtype, out)
 
 
 @rule("np.cumsum", "arr.cumsum")

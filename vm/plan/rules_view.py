@@ -221,16 +221,37 @@ def fliplr(t: Typer, a: Value) -> Value:
 @rule("np.diagonal", "arr.diagonal")
 def diagonal(t: Typer, a: Value, *rest: Value) -> Value:
     arr = as_array(t, a)
-    if any(given(v) and t.known_int(v) != d for v, d in zip(rest, (0, 0, 1), strict=False)) or arr.ndim != 2:
-        raise PlanRefused("a diagonal other than the main one of a matrix", kind="kernel:np.diagonal")
     t.shown_read_only.add(arr.view.buffer)
-    return Arr(main_diagonal(arr).view.read_only())
+    return Arr(any_diagonal(t, arr, *rest).view.read_only())
 
 
 def main_diagonal(matrix: Arr) -> Arr:
     """The view of a matrix's main diagonal."""
     v = matrix.view
     return Arr(v.window((emin(v.shape[0], v.shape[1]),), (v.strides[0] + v.strides[1],)))
+
+
+def any_diagonal(t: Typer, arr: Arr, offset: Value = NONE, axis1: Value = NONE, axis2: Value = NONE) -> Arr:
+    """The view of a diagonal of the matrices that two axes make: the other axes, then the diagonal."""
+    if arr.ndim < 2:
+        raise PlanRefused("a diagonal of fewer than two axes", kind="value-error")
+    first = t.axis_of(axis1, arr.ndim) if given(axis1) else 0
+    second = t.axis_of(axis2, arr.ndim) if given(axis2) else 1
+    if first == second:
+        raise PlanRefused("a diagonal of one axis", kind="value-error")
+    shift = t.known_int(offset) if given(offset) else 0
+    v = arr.view
+    rows, columns = v.shape[first], v.shape[second]
+    start = v.offset
+    if shift:  # begins `shift` columns to the right, or rows below; outside it is empty
+        axis = second if shift > 0 else first
+        inside = t.facts.ask_less_equal(const(abs(shift)), v.shape[axis])
+        start = start + (v.strides[axis] * abs(shift) if inside else const(0))
+        left = v.shape[axis] - abs(shift) if inside else const(0)
+        rows, columns = (rows, left) if shift > 0 else (left, columns)
+    rest = [i for i in range(arr.ndim) if i not in (first, second)]
+    return Arr(v.window((*(v.shape[i] for i in rest), t.facts.norm(emin(rows, columns))),
+                        (*(v.strides[i] for i in rest), v.strides[first] + v.strides[second]), start))
 
 
 # --- reshape ----------------------------------------------------------------------------------------------------------

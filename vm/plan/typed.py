@@ -103,6 +103,7 @@ def load_rules() -> None:
         results,
         rules_compose,
         rules_create,
+        rules_dtypes,
         rules_elementwise,
         rules_index,
         rules_linear,
@@ -340,6 +341,10 @@ class Typer(Control):
             return
         if isinstance(value, Seq) and key in value.fields:
             self.regs[dst] = value.items[value.fields.index(str(key))]
+            return
+        if isinstance(value, Static) and isinstance(value.value, np.dtype):
+            from .rules_dtypes import attribute_of_dtype
+            self.regs[dst] = attribute_of_dtype(self, value.value, str(key))
             return
         known = ATTRIBUTES.get(str(key))
         check_has(value, str(key))

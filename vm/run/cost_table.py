@@ -42,7 +42,8 @@ for _factor, _names in (
         np.extract np.unravel_index np.ravel_multi_index arr.put arr.compress arr.fill
         np.copy np.ascontiguousarray np.asfortranarray np.append np.insert np.delete np.roll np.trim_zeros arr.copy
         arr.reshape arr.ravel arr.flatten np.reshape np.ravel np.fft.fftshift np.fft.ifftshift np.linalg.vector_norm
-        np.fill_diagonal"""),
+        np.fill_diagonal np.linalg.trace np.linalg.cross np.cumulative_sum np.cumulative_prod np.asarray_chkfinite
+        np.packbits np.polyadd np.polysub"""),
 ):
     PLAIN.update(dict.fromkeys(_names.split(), _factor))
 
@@ -54,15 +55,19 @@ for _rule, _names in (
         np.expand_dims np.squeeze np.broadcast_to np.broadcast_arrays np.atleast_1d np.atleast_2d np.atleast_3d np.flip
         np.fliplr np.flipud np.rot90 np.diagonal np.matrix_transpose np.permute_dims
         np.lib.stride_tricks.sliding_window_view np.ndim np.shape np.size np.ix_ np.ndenumerate
+        np.linalg.diagonal np.broadcast_shapes np.issubdtype np.result_type np.promote_types np.can_cast
         np.may_share_memory np.finfo np.iinfo arr.set_shape arr.transpose arr.swapaxes arr.squeeze arr.diagonal
         arr.item arr.view py.len py.enumerate py.reversed py.isinstance py.hasattr py.getattr py.list_append
         py.list_pop py.dict_items py.dict_keys py.dict_values py.is_integer py.calls op.not"""),
     # products
-    (e.matmul, "np.matmul op.matmul"), (e.dot, "np.dot arr.dot"), (e.inner, "np.inner"), (e.outer, "np.outer np.kron"),
+    (e.matmul, "np.matmul op.matmul"), (e.dot, "np.dot arr.dot"), (e.inner, "np.inner"),
+    (e.outer, "np.outer np.kron np.linalg.outer np.polymul np.polydiv"),
     (e.tensordot, "np.tensordot"), (e.einsum, "np.einsum"), (e.convolve, "np.convolve np.correlate"),
     (e.multi_dot, "np.linalg.multi_dot"), (e.matvec, "np.matvec"), (e.vecmat, "np.vecmat"),
     # functions of arrays whose work or result is out of proportion
-    (k.polyval_cost, "np.polyval"), (k.diff_cost, "np.diff"), (k.rows_squared_cost, "np.cov np.corrcoef"),
+    (k.polyval_cost, "np.polyval"), (k.poly_steps_cost, "np.polyder np.polyint"),
+    (k.polyfit_cost, "np.polyfit"), (k.roots_cost, "np.roots np.poly"),
+    (k.unpackbits_cost, "np.unpackbits"), (k.diff_cost, "np.diff"), (k.rows_squared_cost, "np.cov np.corrcoef"),
     (k.quantile_cost, "np.percentile np.quantile np.nanpercentile np.nanquantile"),
     (k.nonzero_cost, "np.nonzero np.flatnonzero np.argwhere arr.nonzero"),
     (k.take_cost, "np.take arr.take"), (k.bincount_cost, "np.bincount"),
@@ -70,7 +75,8 @@ for _rule, _names in (
     (k.shares_memory_cost, "np.shares_memory"),
     (k.sort_cost, """
         np.median np.nanmedian np.searchsorted np.digitize np.isin np.sort np.argsort np.partition np.argpartition
-        np.unique np.lexsort np.sort_complex np.intersect1d np.union1d np.setdiff1d np.setxor1d arr.searchsorted
+        np.unique np.unique_values np.unique_counts np.unique_inverse np.unique_all np.lexsort
+        np.sort_complex np.intersect1d np.union1d np.setdiff1d np.setxor1d arr.searchsorted
         arr.sort arr.argsort arr.partition arr.argpartition"""),
     # sizes given as numbers
     (k.filled_cost(0, 1), "np.zeros np.ones np.empty"), (k.filled_cost(0, 2), "np.full"),
@@ -88,7 +94,7 @@ for _rule, _names in (
     (k.stack_cost, """
         np.concatenate np.stack np.vstack np.hstack np.dstack np.column_stack np.block np.select np.choose
         arr.choose"""),
-    (k.array_cost, "np.array np.asarray np.asanyarray np.require"), (k.astype_cost, "arr.astype"),
+    (k.array_cost, "np.array np.asarray np.asanyarray np.require"), (k.astype_cost, "arr.astype np.astype"),
     (k.tolist_cost, "arr.tolist"), (k.fftfreq_cost, "np.fft.fftfreq np.fft.rfftfreq"),
     (k.fft_cost, """
         np.fft.fft np.fft.ifft np.fft.rfft np.fft.irfft np.fft.hfft np.fft.ihfft np.fft.fft2 np.fft.ifft2 np.fft.rfft2

@@ -373,6 +373,28 @@ def polyval_cost(args: Sequence[Any]) -> Cost:
     return Cost(x.elements * x.item_bytes * 2, p.elements * (x.elements * 2 + 2000))
 
 
+def polyfit_cost(args: Sequence[Any]) -> Cost:
+    x, degree = extent_of(args[:2]), count_of(_at(args, 2, 1), 1) + 1
+    return Cost(x.elements * degree * 16, x.elements * degree * (degree + 16))
+
+
+def roots_cost(args: Sequence[Any]) -> Cost:
+    n = extent_of(args[:1]).elements
+    return Cost(n * n * 16, n ** 3 * 16 + n * 2000)
+
+
+def poly_steps_cost(args: Sequence[Any]) -> Cost:
+    """As many derivatives or integrals as the second operand says."""
+    n, steps = extent_of(args[:1]).elements, count_of(_at(args, 1, 1), 1)
+    return Cost((n + steps) * 16, (n + steps) * (steps + 1) * 16 + steps * 2000)
+
+
+def unpackbits_cost(args: Sequence[Any]) -> Cost:
+    n = extent_of(args[:1]).elements * 8
+    n += n * count_of(_at(args, 2, 0), 0)
+    return Cost(n, n)
+
+
 def reduceat_cost(args: Sequence[Any]) -> Cost:
     a, where = extent_of(args[:1]), extent_of(args[1:2])
     shape = shape_of(args[0])

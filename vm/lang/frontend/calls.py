@@ -17,7 +17,7 @@ import numpy as np
 from ....templates.registry import BY_NAME, REQUIRED, TYPE_NAMES, Kernel, Parameter
 from ...bindings import ABSENT, member_of, underlying
 from ...dtypes import dtype_code
-from ..opcodes import BUILD_KINDS
+from ..opcodes import BUILD_KINDS, COMPARE_OPS
 from . import codes
 from .expressions import Expressions
 from .names import MISSING, as_dtype, is_jitted, is_static
@@ -58,6 +58,10 @@ _OPS, _DEBUG = f"{_PACKAGE}.vm.ops", f"{_PACKAGE}.vm.run.debug"
 _kernel_of: dict[object, Kernel | None] = {}
 
 
+_DTYPES = frozenset(("dtype", "type1", "type2", "from_", "to"))  # parameters whose texts are names of dtypes
+_DTYPE = Parameter("dtype", REQUIRED)
+
+
 class Calls(Expressions):
     """Compiles calls; inlining comes from the next layer."""
 
@@ -85,7 +89,9 @@ class Calls(Expressions):
             base = self.static(func.value)
             if base is MISSING:
                 return self._method(node, func, dst)
-            member = getattr(base, func.attr)
+            member = getattr(base, func.attr, MISSING)
+            if member is MISSING:
+                return self.absent(func, base, dst)
             if isinstance(member, MethodType) and isinstance(member.__self__, type):
                 if isinstance(base, type):
                     self.bind_member(base, func.attr)
@@ -97,6 +103,8 @@ class Calls(Expressions):
             if callable(member):
                 self._unknown(node, member)
         if isinstance(func, ast.Name) and self.find_local(func.id)[0] is None and self.lookup(func.id) is MISSING:
+            if self.is_conditional:
+                return self.undefined(func, func.id, dst)
             self.refuse("unknown-function", func, f"the function '{func.id}' is not defined",
                         "define or import it before the first call")
         found = self.object_call(node, dst)
@@ -138,6 +146,12 @@ class Calls(Expressions):
             start = self.expr(node.args[2])
         else:
             over_all = self.kernel(node, BY_NAME["py.list"].id, [over_all])
+            count = self.kernel(node, BY_NAME["py.len"].id, [over_all])
+            none_there = self.value(node, codes.COMPARE_TENSOR, -1, count, self.const(node, 0), COMPARE_OPS.index("=="))
+            at, before = self.emit(node, codes.IF_TRUE, none_there, 0), self.assigned
+            self.raising(node, "TypeError", "reduce() of empty iterable with no initial value")
+            self.patch(at)
+            self.assigned = before
             start = self.value(node, codes.VIEW_TENSOR, -1, over_all, self.const(node, 0))
             none = self.const(node, None)
             index = self.value(node, codes.BUILD, -1, _SLICE, 3, self.const(node, 1), none, none)
@@ -215,6 +229,8 @@ class Calls(Expressions):
             return self.value(node, codes.BUILD, dst, _SLICE, 3, *parts)
         if target is isinstance:
             return self._isinstance(node, dst)
+        if target is hasattr and (known := self.known_call(node)) is not MISSING:
+            return self.const(node, known, dst)
         if target is dict and len(node.args) <= 1 and not any(isinstance(a, ast.Starred) for a in node.args):
             return self._dict_call(node, dst)
         if target is getattr and len(node.args) == 2 and isinstance(node.args[1], ast.Constant):
@@ -267,6 +283,17 @@ class Calls(Expressions):
             items.append(self.const(node, keyword.arg))
             items.append(self.expr(keyword.value))
         return self.value(node, codes.BUILD, dst, BUILD_KINDS.index("dict"), len(items), *items)
+
+    def _subdtype(self, node: ast.Call, kernel: Kernel, dst: int) -> int:
+        """np.issubdtype(dtype, np.floating): the second one is known by name."""
+        if len(node.args) != 2 or node.keywords or any(isinstance(a, ast.Starred) for a in node.args):
+            self.refuse("call-arguments", node)
+        found = self.static(node.args[1])
+        name = f"{found.__module__}.{found.__name__}" if isinstance(found, type) else ""
+        if name not in TYPE_NAMES or not (isinstance(found, type) and issubclass(found, np.generic)):
+            self.refuse("function-value", node.args[1], f"issubdtype of '{ast.unparse(node.args[1])}' is not supported",
+                        "name a class of NumPy's scalars: np.floating, np.integer, np.float32")
+        return self.kernel(node, kernel.id, [self._argument(node.args[0], _DTYPE), self.const(node, name)], dst)
 
     def _isinstance(self, node: ast.Call, dst: int) -> int:
         if len(node.args) != 2 or node.keywords:
@@ -499,7 +526,7 @@ class Calls(Expressions):
     def _argument(self, node: ast.expr, parameter: Parameter) -> int:
         if isinstance(node, ast.Starred):
             self.refuse("star-args", node)
-        if parameter.name == "dtype" and isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if parameter.name in _DTYPES and isinstance(node, ast.Constant) and isinstance(node.value, str):
             if not dtype_code(node.value):
                 self.refuse("string", node, f"dtype '{node.value}' is not supported")
             return self.const(node, np.dtype(node.value))
@@ -629,8 +656,12 @@ SPECIAL: dict[str, Callable[..., int]] = {
     "np.where": Calls._where, "np.sum": Calls._reduce, "np.max": Calls._reduce, "np.amax": Calls._reduce,
     "np.zeros": Calls._allocate, "np.ones": Calls._allocate, "np.empty": Calls._allocate,
     "arr.astype": Calls._astype, "np.clip": Calls._clip, "np.matmul": Calls._matmul,
-    "debug.breakpoint": Calls._breakpoint, "debug.dump_tensor": Calls._dump,
+    "np.issubdtype": Calls._subdtype, "debug.breakpoint": Calls._breakpoint, "debug.dump_tensor": Calls._dump,
 }
+
+
+# functions of np.linalg that are those of NumPy itself, under objects of their own
+_ALIASES = frozenset(("matmul", "matrix_transpose", "tensordot", "vecdot"))
 
 
 def kernel_of(target: Any) -> Kernel | None:
@@ -669,6 +700,8 @@ def _find_kernel(target: Any) -> Kernel | None:
                 found = _same(kernel, target)
                 if found is not None:
                     return found
+        if module == "numpy.linalg" and name in _ALIASES and getattr(np.linalg, name, None) is target:
+            return BY_NAME[f"np.{name}"]
     return None
 
 
