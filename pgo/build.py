@@ -34,10 +34,11 @@ from ..vm.run.manifest import (
     TargetFile,
 )
 from . import object_cache, toolchain
+from .buckets_text import read_buckets
 from .codegen import PRODUCT_BODY, Module
 from .freshness import digests_in, find_source, project_roots, source_state
 from .kernels import BuiltFunction, plan_kernels
-from .schema import FunctionBuckets, file_stem, read_buckets
+from .schema import FunctionBuckets, file_stem
 
 MODULE = "kernels"  # the Cython module's name
 

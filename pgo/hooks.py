@@ -132,8 +132,8 @@ def build_bundles(options: ProjectOptions, place_of: Any, roots: list[str], prog
 
     Raises an error of setuptools with the reason.
     """
+    from .buckets_text import read_buckets
     from .build import build, top_level
-    from .schema import read_buckets
 
     made = []
     try:

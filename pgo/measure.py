@@ -27,12 +27,13 @@ from ..vm.plan.planner import PlanRefused
 from ..vm.run.tape import Tape
 from . import toolchain
 from .buckets import Candidate, Group, PriorModel
+from .buckets_text import dump_buckets
 from .drive import Driver, GuardFailed, Trapped, find_kernel, open_capsule
 from .groups import FunctionPlan
 from .kernels import BuiltFunction, BuiltPlan, plan_kernels
 from .planning import NotMeasured, recorded_signature, recordings_of
 from .samples import Samples
-from .schema import Bucket, BucketsFile, FunctionBuckets, dump_buckets, file_stem, programs_folder
+from .schema import Bucket, BucketsFile, FunctionBuckets, file_stem, programs_folder
 from .spread import Spread, compared
 
 _MOST_NARROW = 24  # narrow candidates that are built: those whose calls take most time

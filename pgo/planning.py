@@ -20,6 +20,7 @@ from .buckets import (
     default_kernels,
     propose,
 )
+from .buckets_text import dump_buckets, read_buckets
 from .decisions import decisions
 from .edges import branch_edges
 from .edits import bucket_comments, bucket_key, candidate_key, dropped_buckets, kept_buckets, known_symbols, shown
@@ -27,18 +28,7 @@ from .freshness import load_program, project_roots, source_state
 from .groups import FunctionPlan, make_groups
 from .naming import name_symbols
 from .profile import FunctionProfile, Profile, SignatureProfile, merge_paths, write_atomically
-from .schema import (
-    Bucket,
-    BucketsFile,
-    FunctionBuckets,
-    Gain,
-    RecordedSignature,
-    Recordings,
-    dump_buckets,
-    file_stem,
-    programs_folder,
-    read_buckets,
-)
+from .schema import Bucket, BucketsFile, FunctionBuckets, Gain, RecordedSignature, Recordings, file_stem, programs_folder
 
 _KEPT_SHAPES = 64  # representative shapes that are written beside the file
 
@@ -220,7 +210,8 @@ def _assemble(seen: Profile, functions: dict[str, FunctionPlan], groups: list[Gr
         if function.profile.unplanned:
             notes.append(f"{name}: {function.profile.unplanned:,} calls are in no plan, so no kernel covers them: the "
                          "interpreter or the original function ran, or a program for objects of which the recorded one has no "
-                         "code (another class of self, too many functions that objects hold); fn.explain(...) of such a call tells")
+                         "code (another class of self, too many functions that objects hold); fn.explain(...) of such a call "
+                         "tells")
         if dropped.get(name):
             notes.append(f"{name}: not planned again, since they were removed by hand: "
                          + ", ".join(shown(key, function.symbols) for key in dropped[name]))

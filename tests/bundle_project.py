@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from prebake.pgo.buckets_text import dump_buckets
 from prebake.pgo.schema import (
     Bucket,
     BucketsFile,
     FunctionBuckets,
     RecordedSignature,
     Recordings,
-    dump_buckets,
     file_stem,
     programs_folder,
 )

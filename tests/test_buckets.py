@@ -19,10 +19,11 @@ from prebake.pgo.buckets import (
     default_kernels,
     propose,
 )
+from prebake.pgo.buckets_text import read_buckets
 from prebake.pgo.edges import branch_edges
 from prebake.pgo.naming import declared_names, name_symbols
 from prebake.pgo.planning import plan
-from prebake.pgo.schema import UNBOUNDED, read_buckets
+from prebake.pgo.schema import UNBOUNDED
 from prebake.vm.errors import ConfigError, PlanError
 from prebake.vm.plan.signature import Row
 

@@ -15,11 +15,12 @@ from bundle_project import MODEL, floats, load_module, plain_name, write_project
 
 from prebake.pgo import build as build_module
 from prebake.pgo import object_cache, toolchain
+from prebake.pgo.buckets_text import read_buckets
 from prebake.pgo.build import build, choose_levels
 from prebake.pgo.codegen import Module
 from prebake.pgo.drive import Driver, Trapped, find_kernel, open_capsule
 from prebake.pgo.kernels import plan_kernels
-from prebake.pgo.schema import Recordings, read_buckets
+from prebake.pgo.schema import Recordings
 from prebake.templates import levels
 from prebake.vm.errors import ConfigError, InternalError, PlanError
 from prebake.vm.run.bundle import Bundle

@@ -13,8 +13,8 @@ import pytest
 
 import prebake
 from prebake.pgo.api import plan
+from prebake.pgo.buckets_text import read_buckets
 from prebake.pgo.cli import FINE, main
-from prebake.pgo.schema import read_buckets
 from prebake.vm.run import bundle
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")

@@ -8,20 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from prebake.pgo.buckets_text import dump_buckets, parse_buckets, read_buckets
 from prebake.pgo.json_schema import json_schema
 from prebake.pgo.remarks import Remark
-from prebake.pgo.schema import (
-    UNBOUNDED,
-    Bucket,
-    BucketsFile,
-    FunctionBuckets,
-    RecordedSignature,
-    Recordings,
-    dump_buckets,
-    file_stem,
-    parse_buckets,
-    read_buckets,
-)
+from prebake.pgo.schema import UNBOUNDED, Bucket, BucketsFile, FunctionBuckets, RecordedSignature, Recordings, file_stem
 from prebake.vm.errors import ConfigError
 from prebake.vm.plan.signature import Row, Signature
 
