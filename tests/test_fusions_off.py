@@ -7,6 +7,7 @@ import pytest
 from fusion_functions import FUNCTIONS
 
 import prebake
+from prebake.templates import levels
 from prebake.vm.options import FUSIONS
 
 BATCHES = (1, 2, 19)
@@ -45,7 +46,8 @@ def test_in_a_bundle(off, tmp_path):
                 fast(*arguments(batch))
     planned = prebake.plan(str(tmp_path / "profile.json"), str(tmp_path / "buckets.yaml"), measure=False)
     assert planned.hit_rate == 1.0
-    prebake.load_bundle(str(prebake.build(str(tmp_path / "buckets.yaml"), str(tmp_path / "bundle"))))
+    prebake.load_bundle(str(prebake.build(str(tmp_path / "buckets.yaml"), str(tmp_path / "bundle"),
+                                          targets=[levels.host_level().name])))
     with prebake.engine("prebuilt"):
         for function, arguments in FUNCTIONS.values():
             fast = prebake.jit(function, options=options)

@@ -8,6 +8,7 @@ from fault_functions import CASES
 from test_values import check
 
 import prebake
+from prebake.templates import levels
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def functions(tmp_path_factory):
                 for _ in range(2):
                     recorded[case.function.__name__](*case.arguments())
     prebake.plan(str(folder / "profile.json"), str(folder / "buckets.yaml"))
-    prebake.build(str(folder / "buckets.yaml"), str(folder / "bundle"))
+    prebake.build(str(folder / "buckets.yaml"), str(folder / "bundle"), targets=[levels.host_level().name])
     prebake.load_bundle(str(folder / "bundle"))
     return {name: prebake.jit(function.__wrapped__) for name, function in recorded.items()}
 
