@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ....templates.registry import BY_NAME
 from ...bindings import Watch, meaning_of, underlying
 from ...dtypes import dtype_code
 from ...errors import UnsupportedError
@@ -155,6 +156,20 @@ class Emitter:
     def kernel(self, node: ast.AST, kernel_id: int, args: list[int], dst: int = -1) -> int:
         """CALL_KERNEL over normalised operands; the register of the result."""
         return self.value(node, codes.CALL_KERNEL, dst, kernel_id, len(args), *args)
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether there is a branch or loop before the present point, so that it may never be reached."""
+        return any(item[0] in _TARGET_AT for item in self.code)
+
+    def raising(self, node: ast.AST, error: str, text: str, dst: int = -1) -> int:
+        """Raise one of Python's own errors here, where something could not work in Python either; a register for what follows,
+        which is never reached."""
+        result = dst if dst >= 0 else self.new_register()
+        operands = [self.const(node, error), self.const(node, text)]
+        self.emit(node, codes.RETURN, self.kernel(node, BY_NAME["py.raise"].id, operands))
+        self.assigned = DEAD
+        return result
 
     # --- insertions: parameters at the start, UNBOUND markers at the entry of a frame
 

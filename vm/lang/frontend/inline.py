@@ -50,6 +50,13 @@ class Inlining(Objects):
             frame.class_register = lambda: self._in_frame(caller, class_register)
         if len(self.code) > MAX_WORD:
             self.refuse("too-large", node)
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+            node = self.spread(node)
+        if self.is_conditional and (error := misfit(target, frame.tree, len(leading) + len(statics or []), node)):
+            for given in (*node.args, *[k.value for k in node.keywords]):
+                if self.static(given) is MISSING:
+                    self.expr(given)
+            return self.raising(node, "TypeError", error, dst)
         self._bind_arguments(node, target, frame, leading, statics or [])
         frame.entry = len(self.code)
         self.stack.append(frame)
@@ -107,8 +114,6 @@ class Inlining(Objects):
         shape = frame.shape
         stars = frame.tree.args
         names, keyword_only = shape.names, shape.keyword_only
-        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
-            node = self.spread(node)
         given: dict[str, int | Any] = {}
         taken = 0
         if len(statics) + len(leading) > len(names):
@@ -304,6 +309,36 @@ class Inlining(Objects):
         self.patch(head)
         for at in loop.breaks:
             self.patch(at)
+
+
+def misfit(target: FunctionType | Closure, tree: FunctionNode, leading: int, node: ast.Call) -> str:
+    """What Python says where a call's arguments do not fit a function; '' where they do. Asked of a function without a body."""
+    args = tree.args
+    names, keyword_only = [a.arg for a in (*args.posonlyargs, *args.args)], [a.arg for a in args.kwonlyargs]
+    keywords = [k.arg for k in node.keywords]
+    if isinstance(target, FunctionType):
+        optional = len(target.__defaults__ or ())
+        keyword_defaults = set(target.__kwdefaults__ or ())
+    else:
+        optional = len(args.defaults)
+        keyword_defaults = {a.arg for a, d in zip(args.kwonlyargs, args.kw_defaults, strict=True) if d is not None}
+    count = leading + len(node.args)
+    free = set(names[count:]) - {a.arg for a in args.posonlyargs}
+    needed = {*names[count:len(names) - optional], *keyword_only} - keyword_defaults - set(keywords)
+    if (count <= len(names) or args.vararg) and not needed and len(set(keywords)) == len(keywords) \
+            and all(k in free or k in keyword_only or args.kwarg for k in keywords):
+        return ""
+    none = ast.Constant(None)
+    plain = ast.arguments(args.posonlyargs, args.args, args.vararg, args.kwonlyargs,
+                          [none if a.arg in keyword_defaults else None for a in args.kwonlyargs], args.kwarg, [none] * optional)
+    stub = eval(compile(ast.fix_missing_locations(ast.Expression(ast.Lambda(plain, none))), "<signature>", "eval"))
+    place = "" if isinstance(target, FunctionType) else f"{target.frame.root.fn.__qualname__}.<locals>."
+    stub.__qualname__ = place + _shown(target)
+    try:
+        stub(*[None] * count, **dict.fromkeys(keywords))
+    except TypeError as error:
+        return str(error)
+    return ""
 
 
 def _are_apart(outer: Frame, inner: Frame) -> bool:

@@ -113,7 +113,16 @@ class Names(Held):
         if name in root.fn.__globals__:
             self._space(node, root.source.module, root.fn.__globals__)
             return self.capture(node, "global", root.source.module, name, dst)
+        if self.is_conditional:
+            return self.undefined(node, name, dst)
         self.refuse("unknown-name", node, f"the name '{name}' is not defined")
+
+    def undefined(self, node: ast.Name, name: str, dst: int) -> int:
+        """A name that nothing defines now, where it may never be read; the function is compiled again once it is defined."""
+        fn = self.frame.root.fn
+        self.watch.name(fn.__globals__, name, ABSENT)
+        self.watch.name(fn.__builtins__, name, ABSENT)  # type: ignore[attr-defined]
+        return self.raising(node, "NameError", f"name '{name}' is not defined", dst)
 
     def _space(self, node: ast.AST, module: str, names: dict[str, Any]) -> None:
         """Note the module that names are read from at each call. Refuses a second one of the same name."""
@@ -223,6 +232,8 @@ class Names(Held):
         is_fixed = isinstance(base, ModuleType) and base.__name__.partition(".")[0] in ("numpy", "math", "builtins")
         if isinstance(base, ModuleType) and (is_fixed or value is MISSING or is_static(value)):
             self.watch.name(base.__dict__, node.attr, value if node.attr in base.__dict__ else ABSENT)
+        if value is MISSING and self.is_conditional:
+            return MISSING  # it may never be read: `absent`
         if value is MISSING:
             text = getattr(base, "__name__", repr(base))
             from ...options import suggest  # it loads difflib
@@ -297,6 +308,8 @@ class Names(Held):
         static = self.static_attribute(node, base)
         if static is not MISSING:
             return self.static_value(node, static, dst)
+        if getattr(base, node.attr, MISSING) is MISSING:
+            return self.absent(node, base, dst)
         if isinstance(base, type) and node.attr in getattr(base, "__dataclass_fields__", ()) \
                 and self.frame.class_register is not None:
             self.refuse("class-attribute", node)
@@ -309,6 +322,15 @@ class Names(Held):
             return self.capture(node, "global", base.__name__, node.attr, dst)
         root = self._class_capture(node.value)
         return self.value(node, codes.LOAD_ATTR, dst, root, self.const_index(self.mangled(node.attr)))
+
+    def absent(self, node: ast.Attribute, base: Any, dst: int) -> int:
+        """An attribute that a module or class does not have, where it may never be read."""
+        try:
+            getattr(base, node.attr)
+            text = node.attr
+        except AttributeError as error:
+            text = str(error)
+        return self.raising(node, "AttributeError", text, dst)
 
     def _class_capture(self, node: ast.expr) -> int:
         """A class as the base of an attribute read at run time."""
@@ -360,6 +382,9 @@ class Names(Held):
             if len(node.ops) > 1:  # type: ignore[attr-defined]
                 return MISSING
             left = self.known(node.left)  # type: ignore[attr-defined]
+            if left is MISSING and node.ops[0].__class__ in (ast.Is, ast.IsNot) and fold(node.comparators[0]) is None \
+                    and self.static(node.left) is not MISSING:  # type: ignore[attr-defined]
+                return node.ops[0].__class__ is ast.IsNot  # type: ignore[attr-defined]
             right = MISSING if left is MISSING else self.known(node.comparators[0])  # type: ignore[attr-defined]
             if right is MISSING:
                 return MISSING
@@ -382,8 +407,19 @@ class Names(Held):
             return self.known_call(node)  # type: ignore[arg-type]
         return fold(node)
 
+    def _module_has(self, node: ast.expr, name: Any) -> Any:
+        """Whether a module has an attribute; `MISSING` where it is no module."""
+        base = self.static(node)
+        if not isinstance(base, ModuleType) or not isinstance(name, str):
+            return MISSING
+        value = getattr(base, name, ABSENT)
+        self.watch.name(base.__dict__, name, value if name in base.__dict__ else ABSENT)
+        return value is not ABSENT
+
     def known_call(self, node: ast.Call) -> Any:
-        """`isinstance(size, tuple)` of a constant or a display; `MISSING` otherwise."""
+        """`isinstance(size, tuple)` of a constant or a display, `hasattr(np, "name")`; `MISSING` otherwise."""
+        if len(node.args) == 2 and self.static(node.func) is hasattr and isinstance(node.args[1], ast.Constant):
+            return self._module_has(node.args[0], node.args[1].value)
         if len(node.args) != 2 or node.args[0].__class__ is not ast.Name or self.static(node.func) is not isinstance:
             return MISSING
         wanted = self.static(node.args[1])

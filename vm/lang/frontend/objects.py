@@ -56,7 +56,7 @@ class Objects(Calls):
             held, is_optional = self.held_or_nothing(source)
             bases = [base for base in held if not isinstance(base, _NO_OBJECTS)]
             found = [self._of_attribute(base, name) for base in bases]
-            is_optional |= any(held_attribute(base, name) is None for base in bases)
+            is_optional |= any(held_attribute(base, name) is None for base in bases) or any(base is None for base in held)
         else:
             source = func
             values, is_optional = self.held_or_nothing(func)
