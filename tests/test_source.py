@@ -345,3 +345,45 @@ def test_what_surrounds_a_function_does_not_change_what_it_says(tmp_path):
     inner, plain = module.outer(2.0)
     for function in (inner, plain, module.Model.step, module.cached.__wrapped__):
         assert load_source(function).text
+
+
+def test_classes_inside_functions_and_super_in_every_form(tmp_path):
+    """Python 3.13 keeps a class's line in its code; super() is another instruction where its module mentions the name."""
+    text = '''
+        class Base:
+            def step(self, /, x=1, **more): return x
+
+        class Model(Base):
+            def step(self, /, x=1, **more):
+                """Documented."""
+                return super().step(x, **more)
+            def two(self, x, /):
+                return [super(Model, self).step(y) for y in (x, super().step(x))]
+            def inner(self, x, /):
+                def deeper(): return __class__, super(Model, self).step(x)
+                return deeper
+
+        def local(x):
+            """Documented."""
+
+            class Inner:
+                """Documented."""
+                k: int = 3
+                def step(self, /): return self.k + x
+
+            class Other(Inner):
+                def step(self, /): return super().step()
+            return Other
+    '''
+    for more in ("", "        plain = super\n"):
+        module, _ = load(tmp_path, text + more, name=f"supers{len(more)}")
+        methods = [module.Model.step, module.Model.two, module.Model.inner, module.Base.step, module.local,
+                   module.local(1).step, module.local(1).__mro__[1].step, module.Model().inner(1)]
+        for function in methods:
+            assert load_source(function).text
+
+
+def test_functions_of_comprehensions_are_found_again():
+    text = "def f(n):\n    return [lambda x: x * 2 for i in range(n)], {i: (lambda y: y + i) for i in range(n)}\n"
+    assert len(function_digests(text, "f.<locals>.<listcomp>.<lambda>")) == 2
+    assert function_digests(text, "f.<locals>.<lambda>") == function_digests(text, "f.<locals>.<dictcomp>.<lambda>")

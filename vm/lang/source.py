@@ -233,8 +233,14 @@ def _as_module(node: FunctionNode, code: CodeType, imported: Sequence[str]) -> a
             body.insert(0, ast.copy_location(ast.Global([owner]), node))
         statement = ast.copy_location(ast.FunctionDef("around", given, body, []), node)
         statement.type_params = []
-    imports = [ast.copy_location(ast.Import([ast.copy_location(ast.alias(name), node) for name in imported]), node)]
-    return ast.Module([*imports, statement] if imported else [statement], [])
+    before: list[ast.stmt] = []
+    if imported:
+        before.append(ast.copy_location(ast.Import([ast.copy_location(ast.alias(name), node) for name in imported]), node))
+    parts = (code, *_codes(code))
+    if any("super" in part.co_names for part in parts) and not any(_SUPER in part.co_code[::2] for part in parts):
+        # a module that mentions `super` outside of classes has it called like any other name
+        before.append(ast.copy_location(ast.Expr(ast.copy_location(ast.Name("super", ast.Load()), node)), node))
+    return ast.Module([*before, statement], [])
 
 
 def _is_equal(text: CodeType, code: CodeType) -> bool:
@@ -271,6 +277,8 @@ def _steps(code: CodeType) -> list[tuple[str, object]]:
         if name in _NO_STEPS:
             continue
         resolved: object = argument
+        if name == "STORE_NAME" and code.co_names[argument] == "__firstlineno__":  # of a class, from Python 3.13 on: a place
+            found[-1] = ("LOAD_CONST", None)
         if op in _CONSTANT:
             resolved = _known(code.co_consts[argument])
         elif op in _NAMED:
@@ -301,7 +309,8 @@ def _content(code: CodeType) -> tuple[set[str], set[str], Counter[tuple[int, int
     operators: Counter[tuple[int, int]] = Counter()
     for part in (code, *_codes(code)):
         documented = _has_documentation(part) and isinstance(next(iter(part.co_consts), None), str)
-        constants |= {repr(c) for c in part.co_consts[documented:] if not isinstance(c, CodeType)}
+        places = [] if part.co_flags & _CO_OPTIMIZED else [part.co_firstlineno]  # a class knows where it stands
+        constants |= {repr(c) for c in part.co_consts[documented:] if not isinstance(c, CodeType) and c not in places}
         names |= {n for n in (*part.co_names, *part.co_varnames, *part.co_cellvars, *part.co_freevars) if n[:2] != "__"}
         raw = part.co_code
         operators.update((op, argument) for op, argument in zip(raw[::2], raw[1::2], strict=True) if op in _OPERATORS)
@@ -312,6 +321,7 @@ _CO_OPTIMIZED = 0x1
 _FUTURES = annotations.compiler_flag
 _HAS_DOCSTRING = 0x4000000  # of code, from Python 3.13 on
 _CONSTANT, _NAMED, _JUMPS = frozenset(hasconst), frozenset(hasname), frozenset((*hasjrel, *hasjabs))
+_SUPER = opmap.get("LOAD_SUPER_ATTR", -1)
 _NO_STEPS = frozenset(("CACHE", "EXTENDED_ARG", "NOP", "PRECALL", "PUSH_NULL"))
 _FLAG_BITS = {"LOAD_GLOBAL": 1, "LOAD_SUPER_ATTR": 2} | ({"LOAD_ATTR": 1} if sys.version_info >= (3, 12) else {})
 _OPERATORS = frozenset(number for name, number in opmap.items()

@@ -104,8 +104,8 @@ class _Compiler(Statements):
         if self.fn.__code__.co_flags & _CO_GENERATOR:
             self.refuse("yield", node)
         params = self._parameters()
-        if frame.owner is not None and node.args.args and params:
-            name = node.args.args[0].arg
+        if frame.owner is not None and frame.shape.names:
+            name = frame.shape.names[0]
             if name not in frame.names.counts:
                 frame.self_name = name
         if isinstance(node, ast.Lambda):

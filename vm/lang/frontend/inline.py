@@ -88,8 +88,8 @@ class Inlining(Objects):
             if source not in self.sources:
                 self.sources.append(source)
             frame = Frame(source, self.sources.index(source), target, source.node, None, owner, target)
-            if owner is not None and source.node.args.args and not isinstance(source.node, ast.Lambda):
-                name = source.node.args.args[0].arg
+            if owner is not None and frame.shape.names and not isinstance(source.node, ast.Lambda):
+                name = frame.shape.names[0]
                 frame.self_name = "" if name in frame.names.counts else name
         if selves is not None:
             frame.is_receiver = False
