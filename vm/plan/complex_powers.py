@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .complex_values import PART_OF, divided, multiplied, of_parts, positive, reciprocal
+from .complex_arithmetic import PART_OF, divided, multiplied, of_parts, positive, reciprocal
 from .extents import Expr, compare, const, floordiv, mod, select
 from .planner_errors import PlanRefused
 from .values import Arr, Cplx, Num, Value, python_float

@@ -1,7 +1,8 @@
 """Complex numbers as pairs of real parts: what a kernel does to both parts, and what it does to their product.
 
 An array argument is read and written through two strided views of its memory; temporaries keep their parts apart.
-Kernels that only move elements, and linear reductions, apply to each part; products are four real ones.
+Kernels that only move elements, and linear reductions, apply to each part; products are four real ones. Arithmetic by elements
+is in `complex_arithmetic.py`, powers are in `complex_powers.py`.
 """
 
 from __future__ import annotations
@@ -13,14 +14,22 @@ import numpy as np
 
 from ...templates.records import replace
 from ...templates.registry import BY_NAME
+from .complex_arithmetic import (
+    PART_OF,
+    WIDE,
+    common_dtype,
+    complex_dtype,
+    divided,
+    is_python,
+    multiplied,
+    of_parts,
+    parts_of,
+    unary,
+)
 from .extents import const
 from .planner_errors import PlanRefused
 from .steps import ITEM_BYTES, AllocStep, Buffer, Literal, View, contiguous_strides
 from .values import Arr, Cplx, Map, Num, Seq, Static, Value, python_float, python_int
-
-PART_OF = {"c64": "f32", "c128": "f64"}
-_WIDE = {"c64": np.dtype(np.complex64), "c128": np.dtype(np.complex128)}
-_NAMES = {dtype: name for name, dtype in _WIDE.items()}
 
 # each part by itself; zeros stand for the imaginary part of a real operand
 _PARTWISE = {
@@ -43,25 +52,12 @@ _QUOTIENTS = {"op.truediv", "np.divide"}
 _CREATORS = {"np.zeros": 1, "np.ones": 1, "np.empty": 1, "np.zeros_like": 1, "np.ones_like": 1, "np.empty_like": 1,
              "np.full": 2, "arr.astype": 1, "np.array": 1, "np.asarray": 1}
 _CASTS = {"np.complex64": "c64", "np.complex128": "c128"}
-
-
 _MAY_CREATE = frozenset((*_CREATORS, *_CASTS, "py.complex"))
 
 
 def _pair(parts: Iterable[Value], dtype: str, python: str = "") -> Cplx:
     re, im = parts
     return Cplx(re, im, dtype, python)
-
-
-def complex_dtype(value: Value) -> str | None:
-    """'c64' or 'c128' for a dtype argument that names one."""
-    spec = value.value if isinstance(value, Static) else None
-    if spec is None or isinstance(spec, bool) or spec is ...:
-        return None
-    try:
-        return _NAMES.get(np.dtype(spec))  # type: ignore[call-overload]
-    except TypeError:
-        return None
 
 
 def _holds_complex(value: Value) -> bool:
@@ -100,158 +96,6 @@ def _imaginary(t: Any, value: Value) -> Value:
         from .rules_create import filled
         return filled(t, value.shape, "f32" if value.dtype == "f32" else "f64", python_int(const(0)))
     return value
-
-
-def _common(values: Sequence[Value]) -> str:
-    """The complex dtype of operands together, by NumPy's promotion."""
-    from .signature import NUMPY_DTYPES
-    strong: list[Any] = []
-    weak: list[Any] = []
-    for v in values:
-        if isinstance(v, (Cplx, Num)) and v.python:
-            weak.append(1j if isinstance(v, Cplx) else {"int": 1, "float": 1.0, "bool": True}[v.python])
-        elif isinstance(v, Cplx):
-            strong.append(_WIDE[v.dtype])
-        elif isinstance(v, (Arr, Num)):
-            if isinstance(v, Num) and v.maybe:
-                raise PlanRefused("a scalar that is NumPy's on one path and Python's on another", kind="two-types")
-            strong.append(NUMPY_DTYPES[v.dtype])
-    name = _NAMES.get(np.result_type(*strong, *weak))
-    if name is None:
-        raise PlanRefused("a complex dtype that is not planned", kind="dtype")
-    return name
-
-
-def _is_python(value: Value) -> bool:
-    return isinstance(value, (Num, Cplx)) and value.python != ""
-
-
-def _parts(t: Any, value: Value, part: str) -> tuple[Any, Any]:
-    """(real, imaginary) of an operand of elementwise arithmetic; the imaginary part of a real one is a literal 0."""
-    if isinstance(value, Cplx):
-        return value.re, value.im
-    if isinstance(value, (Arr, Num)):
-        return value, Num(Literal(0.0, part), part)
-    raise PlanRefused("a value that is no number meets complex numbers", kind="operand")
-
-
-def of_parts(t: Any, values: Sequence[Value], build: Callable[..., tuple[Any, Any]], dtype: str | None = None) -> Cplx:
-    """build(body, real and imaginary slots...) -> two slots, as a complex value."""
-    from .rules_elementwise import elementwise
-    dtype = _common(values) if dtype is None else dtype
-    part = PART_OF[dtype]
-    flat = [p for v in values for p in _parts(t, v, part)]
-
-    def part_of(i: int) -> Value:
-        return elementwise(t, flat, part, lambda body, s: build(body, *(body.cast(x, part) for x in s))[i])
-    made = [part_of(0), part_of(1)]
-    python = "complex" if all(map(_is_python, values)) else ""
-    return Cplx(made[0], made[1], dtype, python)
-
-
-def _real_elementwise(t: Any, value: Cplx, dtype: str, build: Callable[..., Any]) -> Value:
-    from .rules_elementwise import elementwise
-    part = PART_OF[value.dtype]
-    return elementwise(t, [value.re, value.im], dtype,  # type: ignore[no-any-return]
-                       lambda body, s: build(body, *(body.cast(x, part) for x in s)))
-
-
-def multiplied(t: Any, a: Value, b: Value) -> Cplx:
-    """a * b."""
-    part = PART_OF[_common([a, b])]
-
-    def build(body: Any, ar: Any, ai: Any, br: Any, bi: Any) -> tuple[Any, Any]:
-        def times(x: Any, y: Any) -> Any:
-            return body.op("mul", part, x, y)
-        return (body.op("sub", part, times(ar, br), times(ai, bi)), body.op("add", part, times(ar, bi), times(ai, br)))
-    return of_parts(t, [a, b], build)
-
-
-def divided(t: Any, a: Value, b: Value) -> Cplx:
-    """a / b, by the quotient of the smaller part of b over the larger one, as NumPy divides."""
-    part = PART_OF[_common([a, b])]
-    if _is_python(a) and _is_python(b):
-        raise PlanRefused("division of Python's complex numbers", kind="dtype")
-
-    def build(body: Any, ar: Any, ai: Any, br: Any, bi: Any) -> tuple[Any, Any]:
-        def op(name: str, *slots: Any) -> Any:
-            return body.op(name, part, *slots)
-
-        def pick(x: Any, y: Any) -> Any:
-            return op("select", wide, x, y)
-        wide = op("ge", op("abs", br), op("abs", bi))
-        big, small = pick(br, bi), pick(bi, br)
-        zero = body.const(0.0, part)
-        nothing = body.op("and", "bool", op("eq", big, zero), op("eq", small, zero))
-        ratio = op("select", nothing, zero, op("div", small, big))
-        scale = op("div", body.const(1.0, part), op("add", big, op("mul", small, ratio)))
-        first = pick(op("add", ar, op("mul", ai, ratio)), op("add", op("mul", ar, ratio), ai))
-        second = pick(op("sub", ai, op("mul", ar, ratio)), op("sub", op("mul", ai, ratio), ar))
-        return op("mul", first, scale), op("mul", second, scale)
-    return of_parts(t, [a, b], build)
-
-
-def reciprocal(t: Any, z: Cplx) -> Cplx:
-    """1 / z as np.reciprocal has it: by the quotient of the smaller part over the larger one."""
-    part = PART_OF[z.dtype]
-
-    def build(body: Any, re: Any, im: Any) -> tuple[Any, Any]:
-        def op(name: str, *slots: Any) -> Any:
-            return body.op(name, part, *slots)
-        one, wide = body.const(1.0, part), op("le", op("abs", im), op("abs", re))
-        big, small = op("select", wide, re, im), op("select", wide, im, re)
-        ratio = op("div", small, big)
-        scale = op("add", op("mul", small, ratio), big)
-        whole, rest = op("div", one, scale), op("div", ratio, scale)
-        return op("select", wide, whole, rest), op("neg", op("select", wide, rest, whole))
-    return of_parts(t, [z], build, z.dtype)
-
-
-def positive(t: Any, a: Cplx) -> Cplx:
-    return of_parts(t, [a], lambda body, re, im: (re, im))
-
-
-def _exp(t: Any, z: Cplx) -> Cplx:
-    part = PART_OF[z.dtype]
-
-    def build(body: Any, re: Any, im: Any) -> tuple[Any, Any]:
-        def op(name: str, *slots: Any) -> Any:
-            return body.op(name, part, *slots)
-        size, zero = op("exp", re), body.const(0.0, part)
-        none = op("eq", size, zero)  # whatever the angle is
-        straight = op("eq", im, zero)
-        cosine = op("select", none, zero, op("mul", size, op("cos", im)))
-        sine = op("select", none, zero, op("mul", size, op("sin", im)))
-        return op("select", straight, size, cosine), op("select", straight, im, sine)
-    return of_parts(t, [z], build, z.dtype)
-
-
-def _unary(t: Any, name: str, z: Cplx) -> Value | None:
-    """A kernel of one complex operand, or None."""
-    part = PART_OF[z.dtype]
-    if name in ("np.absolute", "py.abs"):
-        return _real_elementwise(t, z, part, lambda body, re, im: body.op("hypot", part, re, im))
-    if name in ("np.conjugate", "arr.conj", "arr.conjugate"):
-        return of_parts(t, [z], lambda body, re, im: (re, body.op("neg", part, im)), z.dtype)
-    if name == "np.square":
-        return multiplied(t, z, z)
-    if name == "np.reciprocal":
-        return reciprocal(t, z)
-    if name == "np.exp":
-        return _exp(t, z)
-    if name == "np.angle":
-        return _real_elementwise(t, z, part, lambda body, re, im: body.op("arctan2", part, im, re))
-    if name == "np.real":
-        return z.re
-    if name == "np.imag":
-        return z.im
-    if name == "np.isnan":
-        return _real_elementwise(t, z, "bool", lambda body, re, im: body.op(
-            "or", "bool", body.op("isnan", part, re), body.op("isnan", part, im)))
-    if name == "np.isfinite":
-        return _real_elementwise(t, z, "bool", lambda body, re, im: body.op(
-            "and", "bool", body.op("isfinite", part, re), body.op("isfinite", part, im)))
-    return None
 
 
 def _has_defaults(name: str, values: Sequence[Value], places: Iterable[int], *others: object) -> bool:
@@ -306,7 +150,7 @@ def _complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
         return _create(t, name, list(values), wanted)
     first = values[0] if values else NONE
     if isinstance(first, Cplx) and _has_defaults(name, values, range(1, len(values))):
-        done = _unary(t, name, first)
+        done = unary(t, name, first)
         if done is not None:
             return done
     if name in _PRODUCTS | _QUOTIENTS | {"np.add", "np.subtract", "np.negative", "np.positive"} and len(values) > 2:
@@ -337,7 +181,7 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
     from .rules_elementwise import given
     from .typed import NONE
     if name in ("np.add", "np.subtract", "op.add", "op.sub") or name in ("np.negative", "np.positive", "op.neg"):
-        dtype = _common(values)
+        dtype = common_dtype(values)
         part = PART_OF[dtype]
         words = {"add": "add", "subtract": "sub", "sub": "sub", "negative": "neg", "neg": "neg", "positive": "mov"}
         op = words[name.split(".")[1]]
@@ -347,16 +191,16 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
             body.op(op, part, ar, br), body.op(op, part, ai, bi)), dtype)
     if name == "np.where":
         condition, x, y = values
-        dtype = _common([x, y])
+        dtype = common_dtype([x, y])
         part = PART_OF[dtype]
         if isinstance(condition, Cplx):
             raise PlanRefused("a complex condition", kind="dtype")
-        both = [[_as(t, p, part) for p in _parts(t, v, part)] for v in (x, y)]
+        both = [[_as(t, p, part) for p in parts_of(t, v, part)] for v in (x, y)]
         return _pair((rules[name](t, condition, p, q) for p, q in zip(*both, strict=True)), dtype)
     if name in ("np.concatenate", "np.stack", "np.vstack", "np.hstack", "np.column_stack", "np.dstack", "np.append"):
         items = list(t.children(values[0])) if name != "np.append" else list(values[:2])
         items = [_strong(t, v) for v in items]
-        dtype = _common(items)
+        dtype = common_dtype(items)
         wide = [v if isinstance(v, Cplx) and v.dtype == dtype else _cast(t, v, dtype) for v in items]
         whole = [Seq([getattr(w, side) for w in wide], "tuple") for side in ("re", "im")]
         if name == "np.append":
@@ -426,7 +270,7 @@ def _bilinear(t: Any, name: str, values: Sequence[Value]) -> Value:
     a, b, *rest = values if name == "op.matmul" else [_strong(t, v) for v in values]
     if rest and name.rpartition(".")[2] in ("matmul", "dot", "outer") and given(rest[0]):
         raise PlanRefused(f"{name} of complex numbers with out=", kind=f"kernel:{name}")
-    dtype = _common([a, b])
+    dtype = common_dtype([a, b])
     part = PART_OF[dtype]
 
     def product(x: Value, y: Value) -> Value:
@@ -451,7 +295,7 @@ def _einsum(t: Any, values: Sequence[Value]) -> Value:
     items = t.children(operands)
     if len(items) == 1:
         return _both(items[0], lambda part: RULES["np.einsum"](t, subscripts, Seq([part], "tuple"), *rest))
-    dtype = _common(items)
+    dtype = common_dtype(items)
     part = PART_OF[dtype]
 
     def product(x: Value, y: Value) -> Value:
@@ -484,10 +328,10 @@ def _create(t: Any, name: str, values: list[Value], wanted: str | None) -> Value
         if isinstance(source, Seq):
             items = t.children(source)
             strong = [replace(v, python="") if isinstance(v, (Num, Cplx)) else v for v in items]  # of the item, an array
-            common = wanted or _common(strong)
+            common = wanted or common_dtype(strong)
             if not all(isinstance(v, (Num, Cplx)) for v in items):
                 raise PlanRefused("an array of sequences of complex numbers", kind="array-like")
-            both = [_parts(t, v, PART_OF[common]) for v in items]
+            both = [parts_of(t, v, PART_OF[common]) for v in items]
             return _pair((RULES["np.array"](t, Seq([_as(t, p[i], PART_OF[common]) for p in both], "list")) for i in (0, 1)),
                          common)
         if isinstance(source, Cplx) and name == "np.asarray" and wanted in (None, source.dtype):
@@ -506,7 +350,7 @@ def _create(t: Any, name: str, values: list[Value], wanted: str | None) -> Value
     values[at] = part
     values[0] = real_part(values[0])
     if name == "np.full":
-        whole = _parts(t, fill, PART_OF[dtype])
+        whole = parts_of(t, fill, PART_OF[dtype])
         return _pair((RULES[name](t, values[0], _as(t, p, PART_OF[dtype]), part, *values[3:]) for p in whole), dtype)
     other = {"np.ones": "np.zeros", "np.ones_like": "np.zeros_like"}.get(name, name)
     return Cplx(RULES[name](t, *values), RULES[other](t, *values), dtype)
@@ -519,7 +363,7 @@ def _store(t: Any, base: Value, index: Value, value: Value) -> Value:
         raise PlanRefused("complex numbers are stored into an array of real ones", kind="dtype")
     if isinstance(value, (Seq, Map, Static)):
         raise PlanRefused("a sequence is stored into an array", kind="array-like")
-    re, im = _parts(t, value, PART_OF[base.dtype])
+    re, im = parts_of(t, value, PART_OF[base.dtype])
     if isinstance(im, Arr) and isinstance(base.re, Arr) and im.view.buffer is base.re.view.buffer and not (
             isinstance(base.im, Arr) and im.view.is_same(base.im.view)):
         im = t.copy(im)
@@ -578,15 +422,15 @@ def complex_compare(t: Any, op: str, a: Value, b: Value) -> Value:
     if op not in ("==", "!=") or not all(isinstance(v, (Arr, Num, Cplx)) for v in (a, b)):
         raise PlanRefused("complex numbers have no order", kind="dtype")
     from .rules_elementwise import elementwise
-    part = PART_OF[_common([a, b])]
-    flat = [p for v in (a, b) for p in _parts(t, v, part)]
+    part = PART_OF[common_dtype([a, b])]
+    flat = [p for v in (a, b) for p in parts_of(t, v, part)]
     word, join = ("eq", "and") if op == "==" else ("ne", "or")
 
     def build(body: Any, s: list[Any]) -> Any:
         ar, ai, br, bi = (body.cast(x, part) for x in s)
         return body.op(join, "bool", body.op(word, part, ar, br), body.op(word, part, ai, bi))
     value = elementwise(t, flat, "bool", build)
-    if isinstance(value, Num) and _is_python(a) and _is_python(b):
+    if isinstance(value, Num) and is_python(a) and is_python(b):
         value.python = "bool"
     return value  # type: ignore[no-any-return]
 
@@ -601,7 +445,7 @@ def complex_attribute(t: Any, value: Cplx, name: str) -> Value:
     if name in ("T", "mT"):
         return Cplx(ATTRIBUTES[name](t, value.re), ATTRIBUTES[name](t, value.im), value.dtype)
     if name == "dtype":
-        return Static(_WIDE[value.dtype])
+        return Static(WIDE[value.dtype])
     if name == "itemsize":
         return python_int(const(ITEM_BYTES[value.dtype]))
     if name == "nbytes":
