@@ -135,6 +135,19 @@ def test_registers_are_no_entry_values_and_never_shared() -> None:
     assert (a + b).bounds() == (0, 10)
 
 
+def test_whole_multiples_of_a_divisor_stay_near_the_dividend() -> None:
+    """step * ((n - 1) // step), as windows of any step have it, is no longer than what they are cut from."""
+    n, step, offset = symbol("n", 0, 2**47), symbol("s", 1, 2**47), symbol("o", -2**47, 2**47)
+    assert (step * floordiv(n, step)).bounds() == (0, 2**47)
+    assert (offset * floordiv(n, offset)).bounds() == (-2**48, 2**48)
+    assert (offset * floordiv(n, step)).bounds() == (-2**94, 2**94)
+    for divisor in (N, M, K):
+        for dividend in (N - 2, K + 1, N * M):
+            product = divisor * floordiv(dividend, divisor)
+            lo, hi = product.bounds()
+            assert all(lo <= product.evaluate(point) <= hi for point in POINTS)
+
+
 def test_a_name_with_other_bounds_is_another_symbol() -> None:
     anywhere, positive = symbol("count", -5, 5), symbol("count", 1, 5)
     assert anywhere.bounds() == (-5, 5) and positive.bounds() == (1, 5)

@@ -6,7 +6,7 @@
  * of micro-operations (pb_nest_strips.h). Views that are
  * contiguous over the tile serve in place, and the last operation writes straight into a contiguous output; views that
  * do not move within the tile are scalars; the rest is copied to or from scratch. Where all operations are cheap ones and rows are
- * long enough, there are no tiles: one list does row after row (pb_nest_rows.h).
+ * long enough, there are no tiles: one list does row after row (pb_nest_rows.h). Copies of contiguous rows go row by row too (pb_nest_copy.h).
  *
  * `compress` outputs append the tile's elements under their mask; such nests, like scatters, keep the program's order.
  *
@@ -18,6 +18,7 @@
 #ifndef PB_NEST_H
 #define PB_NEST_H
 #include "pb_nest_bind.h"
+#include "pb_nest_copy.h"
 #include "pb_nest_rows.h"
 #include <stdlib.h>
 
@@ -306,6 +307,7 @@ static int pb_nest_run(pb_frame *frame, const int32_t *words) {
     if (empty) return pb_store_identities(&z, axes), 0;
     if (z.d == 0) z.d = 1;
     else if (z.d > 1) pb_order_axes(&z, is_arg);
+    if (pb_is_copy(&z)) return pb_nest_copy(&z), 0;
     if (pb_fits_rows(&z) && pb_nest_rows(&z) == 0) return 0;
     return pb_nest_box(&z);
 }

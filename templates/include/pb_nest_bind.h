@@ -17,13 +17,24 @@ static int pb_rows_serve(const pb_nest *z, int64_t length) {
     return serve && copies;
 }
 
+/* What joining rows costs: the bytes of a row, of all operands that have to be copied. */
+static int64_t pb_joined_bytes(const pb_nest *z) {
+    const int32_t t = z->d - 1;
+    int64_t items = 0;
+    for (int32_t k = 0; k < z->h->n_operands; k++) {
+        const int64_t *s = z->x[k].s + t;
+        if (s[0] != 0 && s[-1] != s[0] * z->e[t]) items += z->x[k].item;
+    }
+    return items * z->e[t];
+}
+
 /* How many inner axes a tile holds whole: returns the axis that is cut into chunks, and the chunk's extent. */
 static int32_t pb_choose_tile(const pb_nest *z, int64_t *chunk, int64_t *inner_) {
     int32_t d = z->d, t = d - 1;
     const int64_t *e = z->e;
     int64_t inner = 1, block = z->h->block;
     if (z->h->flags & PB_NEST_STREAM) { /* nothing goes through scratch when rows serve in place: whole rows */
-        if ((d == 1 || e[t] >= PB_SHORT_ROW) && pb_rows_serve(z, PB_LONG_ROW)) return *chunk = e[t], *inner_ = 1, t;
+        if ((d == 1 || pb_joined_bytes(z) >= PB_SHORT_ROW) && pb_rows_serve(z, PB_LONG_ROW)) return *chunk = e[t], *inner_ = 1, t;
     } else if ((z->h->flags & PB_NEST_STRIPS) && d > 1 && e[t] < PB_LONG_ROW && e[t] * z->h->scratch_item >= PB_STRIP_BYTES) {
         if (pb_rows_serve(z, PB_LONG_ROW)) return *chunk = e[t], *inner_ = 1, t;
     }

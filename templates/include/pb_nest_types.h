@@ -26,7 +26,7 @@ enum {
 };
 enum {
     PB_ACCUMULATORS = 1024, /* kept elements that one pass accumulates */
-    PB_SHORT_ROW = 24,      /* shorter rows are joined with copies even where one call a row does what there is to do */
+    PB_SHORT_ROW = 768,     /* bytes: as long as joining rows copies less a row, it is cheaper than a tile for each of them */
     PB_LONG_ROW = 256,      /* rows of this length are worth a tile of their own, when joining them costs copies */
     PB_SCRATCH_BYTES = 49152
 };

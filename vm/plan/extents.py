@@ -110,6 +110,8 @@ class Expr:
                     else:
                         corners = [_times(p, q) for p in (a, b) for q in (atom.lo, atom.hi)]
                         a, b = min(corners), max(corners)
+                if len(product) == 2:
+                    a, b = _whole_multiples(*product, a, b)
                 if coef < 0:
                     a, b = b, a
                 lo, hi = lo + coef * a, hi + coef * b  # no coefficient is 0
@@ -194,6 +196,20 @@ class Evaluator:
 
 def _times(a: Bound, b: Bound) -> Bound:
     return 0 if a == 0 or b == 0 else a * b
+
+
+def _whole_multiples(x: Atom, y: Atom, lo: Bound, hi: Bound) -> tuple[Bound, Bound]:
+    """Bounds of x * y within [lo, hi], closer where one is e // d and the other d: no further from 0 than e, or from e than d."""
+    if x.op != "floordiv" and y.op != "floordiv":
+        return lo, hi
+    quotient, divisor = (x, y) if x.op == "floordiv" and x.args[1].atom is y else (y, x)
+    if quotient.op != "floordiv" or quotient.args[1].atom is not divisor:
+        return lo, hi
+    low, high = quotient.args[0].bounds()
+    if low >= 0 and divisor.lo >= 0:
+        return max(lo, 0), min(hi, high)
+    most = max(abs(low), abs(high)) + max(abs(divisor.lo), abs(divisor.hi))
+    return max(lo, -most), min(hi, most)
 
 
 OPAQUE: dict[str, Callable[..., int]] = {
