@@ -142,3 +142,26 @@ def optional(x):
 def test_what_another_version_or_machine_has(engine: str) -> None:
     check(newest, X, rtol=1e-12)
     check(optional, X, rtol=1e-12)
+
+
+@prebake.jit
+def negative(x, way):
+    if way == 0:
+        return np.zeros(-1) + x
+    if way == 1:
+        return np.ones((2, -3), dtype=np.float32)
+    if way == 2:
+        return np.empty(shape=(-1,))
+    return x * 2
+
+
+def test_extents_below_zero(engine: str) -> None:
+    for way in (3, 0, 1, 2):
+        both(negative, X, way)
+
+
+def test_explain_knows_that_a_product_of_numbers_raises() -> None:
+    product = prebake.jit(lambda x, w: x @ w)
+    for args in ((3, 4), (X, 4.0), (np.array(1.0), X)):
+        assert "matrix product of a number" in product.explain(*args).raises
+        both(product, *args)

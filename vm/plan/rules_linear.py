@@ -22,7 +22,9 @@ def at_operator(t: Typer, a: Value, b: Value) -> Value:
 
 @rule("np.matmul")
 def matmul(t: Typer, a: Value, b: Value, out: Value = NONE, casting: Value = NONE, dtype: Value = NONE) -> Value:
-    if given(dtype) or not isinstance(a, Arr) or not isinstance(b, Arr) or not a.ndim or not b.ndim:
+    if not given(dtype) and any(isinstance(x, Num) or (isinstance(x, Arr) and not x.ndim) for x in (a, b)):
+        raise PlanRefused("a matrix product of a number", kind="value-error")
+    if given(dtype) or not isinstance(a, Arr) or not isinstance(b, Arr):
         raise PlanRefused("np.matmul with dtype= or scalars", kind="kernel:np.matmul")
     result = product(t, a, b)
     if given(out):

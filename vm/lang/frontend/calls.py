@@ -20,7 +20,7 @@ from ...dtypes import dtype_code
 from ..opcodes import BUILD_KINDS, COMPARE_OPS
 from . import codes
 from .expressions import Expressions
-from .names import MISSING, as_dtype, is_jitted, is_static
+from .names import MISSING, as_dtype, fold, is_jitted, is_static
 from .scope import BoundMethod, Closure, Frame
 
 _TUPLE, _SLICE = BUILD_KINDS.index("tuple"), BUILD_KINDS.index("slice")
@@ -577,16 +577,18 @@ class Calls(Expressions):
                 shape = keyword.value
             else:
                 plain = False
-        if not plain or shape is None:
+        known = fold(shape) if shape is not None else MISSING
+        extents = known if isinstance(known, tuple) else (known,)
+        if not plain or shape is None or any(isinstance(n, int) and n < 0 for n in extents):  # NumPy's own error, if it is reached
             return self.kernel_call(node, kernel, [], dst)
         extent = self.expr(shape)
         if dtype is None or (isinstance(dtype, ast.Constant) and dtype.value is None):
             kind = self.const(node, _FLOAT64)
-            known: np.dtype | None = _FLOAT64
+            named: np.dtype | None = _FLOAT64
         else:
-            kind, known = self._dtype(dtype)
+            kind, named = self._dtype(dtype)
         register = self.value(node, codes.ALLOC_BUFFER, dst, extent, _FILL[kernel.name], kind)
-        self.hint(dtype=known)
+        self.hint(dtype=named)
         return register
 
     def _dtype(self, node: ast.expr) -> tuple[int, np.dtype | None]:
