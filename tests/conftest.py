@@ -1,7 +1,12 @@
-"""Fixtures of every test: a private cache folder, and processes that import the installed prebake."""
+"""What every test has: a private cache folder, and processes that import the installed prebake.
+
+The whole suite runs in several processes (pytest-xdist), each file in one of them; a few files run in the process at hand, and
+so does everything with `-n 0`.
+"""
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -12,6 +17,27 @@ import pytest
 # must import them from the working directory.
 os.environ["PYTHONSAFEPATH"] = "1"
 sys.path[:] = [place for place in sys.path if Path(place).resolve() != Path(__file__).resolve().parents[1]]
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads of several processes would wait for each other
+MAX_PROCESSES = 4
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config):
+    """Give the whole suite a process for each processor."""
+    option = config.option
+    if hasattr(config, "workerinput") or not config.pluginmanager.hasplugin("xdist"):
+        return
+    if option.numprocesses is None and not option.usepdb and any(Path(arg).is_dir() for arg in config.args):
+        processes = min(len(os.sched_getaffinity(0)), MAX_PROCESSES)
+        if processes > 1:
+            option.numprocesses, option.dist = processes, "loadfile"
+
+
+def pytest_collection_finish():
+    """Ten thousand tests are no garbage: what is there by now is left out of the collections that tests ask for."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
