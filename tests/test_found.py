@@ -54,6 +54,26 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
                              [np.arange(24.0).reshape(2, 3, 4), np.array([0, 1, 1, 0, 1])]),
     "integer, slice, mask": ("y[1, :, z > 0] += y[0, :, z > 0]\n    y[0, :, z] = 5\n    return y",
                              [np.arange(24.0).reshape(2, 3, 4), np.array([0, 1, 1, 0])]),
+    # what is stored over is not stored before
+    "in place again and again": (
+        "b = np.zeros_like(y)\n    b[1:-1] += y[2:]\n    b[1:-1] += y[:-2]\n    b[1:-1] *= 2\n    b[1:-1] -= b[1:-1] * y[1:-1]\n"
+        "    y[:2] += 1\n    y[:2] += b[:2]\n    y[:2] *= y[:2]\n    return b, y", [Y.copy()]),
+    "in place beside itself": (
+        "y[1:] += y[:-1]\n    y[1:] += 1\n    y[:-1] += y[1:]\n    y[:-1] += y[:-1]\n    y[::-1] += y\n"
+        "    y[1:] += z[y[1:] > 2]\n"
+        "    return y", [Y.copy(), np.arange(8.0)]),
+    "in place, read between": (
+        "b = y * 1\n    b[:4] += 1\n    c = b[2] + b.sum()\n    b[:4] += c\n    b[:4] += z[:4]\n    b[:3] += 1\n    return b, c",
+        [Y, np.arange(8, dtype=np.int32)]),
+    # einsum's ellipsis
+    "einsum ellipsis": (
+        "return np.einsum('...ij,...jk->...ik', y, z), np.einsum('...ij->...ji', y), np.einsum('i...,i...', y, y), "
+        "np.einsum('...i,...i->...', y, z[0, :2, :3]), np.einsum('...,...', y, 2.0), np.einsum('b...,...->b...', y, z[:, :3, 0])",
+        [np.arange(24.0).reshape(2, 4, 3), np.arange(30.0).reshape(2, 3, 5)]),
+    "einsum ellipsis of other axes": ("return np.einsum('...ij,jk->...ik', y, z), np.einsum('...ij,...jk', z, y)",
+                                      [np.arange(12.0).reshape(1, 4, 3), np.arange(12.0).reshape(3, 4)]),
+    "lists as arrays": ("return np.abs([y[0], -2.5]), y[:2] * [1, 2], [1, 2] + y[:2], np.concatenate(([True], y[1:] != y[:-1])), "
+                        "np.maximum([1, 2.5], y[:2])", [Y]),
     # operands that were passed over
     "ptp into": ("np.ptp(y, axis=0, out=z)\n    return z", [M, np.zeros(4)]),
     "dtype of functions composed": ("return np.heaviside(y, y, dtype=np.float64), np.multiply.outer(y, y, dtype=np.float64)",

@@ -324,9 +324,16 @@ def _cov(q: Question) -> Made:
     m = like(q, "m" if q.name == "np.cov" else "x")
     if q.name == "np.cov":
         without(q, "fweights aweights")
-    if q.is_given("y") or not flag(q, "rowvar") or m.ndim > 2 or (q.name == "np.cov" and option(q, "ddof") not in (None, 0, 1)):
+    if m.ndim > 2 or (q.name == "np.cov" and option(q, "ddof") not in (None, 0, 1)):
         raise q.refuse("with these operands")
     dtype = common(m.dtype, "f64")
+    if q.is_given("y"):
+        y = like(q, "y")
+        if m.ndim != 1 or y.ndim != 1:
+            raise q.refuse("with these operands")
+        return Made(common(dtype, y.dtype), (const(2), const(2)))
+    if not flag(q, "rowvar") and m.ndim == 2:
+        m = m._replace(shape=m.shape[::-1])
     if dtype == "c128" and m.ndim == 2 and q.t.facts.ask_equal(m.shape[0], 0):
         raise q.refuse("of nothing")
     if m.ndim < 2 or q.t.facts.ask_equal(m.shape[0], 1):  # squeezed; a quotient of two such arrays is a number

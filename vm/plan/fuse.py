@@ -57,6 +57,7 @@ class _Fuser:
         self.graphs: dict[int, Graph] = {}
         self.made: dict[Buffer, tuple[int, Way | None]] = {}  # who writes a buffer that is written once
         self.products: dict[Buffer, int] = {}  # those of them that products write
+        self.latest: dict[Buffer, int] = {}  # the last nest that stores into a buffer
         self.gone: set[int] = set()
         for at, step in enumerate(region.steps):
             if isinstance(step, Nest):
@@ -76,6 +77,8 @@ class _Fuser:
         for way in graph.outs:
             if self.usage.is_written_once(way.out.view.buffer):
                 self.made[way.out.view.buffer] = (at, way)
+            else:
+                self.latest[way.out.view.buffer] = at
 
     def _note_product(self, product: Contract, at: int) -> None:
         if self.usage.is_written_once(product.out.buffer):
@@ -104,7 +107,12 @@ class _Fuser:
             node = graph.inputs.get(key)
             view = node.item.view if node is not None else None
             found = self.made.get(view.buffer) if view is not None else None
-            if node is None or found is None:
+            if node is None or view is None:
+                continue
+            if found is None:
+                if self._take_overwritten(view.buffer, at):
+                    pending = list(self.graphs[at].inputs)
+                    tried.clear()
                 continue
             source, way = found
             if way is None:
@@ -160,6 +168,41 @@ class _Fuser:
         else:
             return False
         self._count(name, graph)
+        return True
+
+    def _take_overwritten(self, buffer: Buffer, at: int) -> bool:
+        """Take in the nest whose one result the nest at `at` reads and stores over: `b += x; b += y` is one step."""
+        source, graph, region = self.latest.get(buffer, -1), self.graphs[at], self.here
+        producer = self.graphs.get(source)
+        if producer is None or not self.chain or len(producer.outs) != 1 or len(graph.outs) != 1:
+            return False
+        old, new = producer.outs[0].out, graph.outs[0].out
+        if (new.view.buffer is not buffer or old.view.buffer is not buffer or old.view.offset is not new.view.offset
+                or old.view.strides != new.view.strides or old.view.dtype != new.view.dtype or producer.axes != graph.axes
+                or any(way.mask is not None or way.out.indexes or way.out.reduce != "store"
+                       for way in (*producer.outs, *graph.outs))
+                or producer.traps or graph.traps or producer.n_ops + graph.n_ops > MAX_OPS
+                or len(producer.inputs) + len(graph.inputs) > MAX_INPUTS + 1
+                or not _is_in_place(producer, graph, new)):
+            return False
+        if region.is_read_between(buffer, source, at) or (
+                buffer.kind != "temp" and any(source < p < at for p in region.barriers)):
+            return False
+        keys = [key for key, node in graph.inputs.items() if node.item.view is not None and node.item.view.buffer is buffer]
+        if not all(_loads_back(producer.outs[0], graph.inputs[key]) for key in keys) \
+                or not self._may_move(producer, source, at, graph, True):
+            return False
+        root = producer.outs[0].node.real()
+        for key in keys:  # before the producer's own inputs join: it reads there what stood there before
+            graph.replace_input(key, root)
+        graph.take(producer)
+        buffers = [view.buffer for view in producer.views()]
+        region.reads[buffer].discard(at)
+        region.move_accesses(buffers, [], source, at)
+        region.writes[buffer].discard(source)
+        self.gone.add(source)
+        del self.graphs[source]
+        self.counts["chain"] += 1
         return True
 
     def _sum_instead(self, product: Contract, at: int) -> bool:

@@ -16,7 +16,7 @@ from .planner_errors import PlanRefused
 from .signature import DTYPE_NAMES, NUMPY_DTYPES
 from .steps import Literal, Nest, NestOp, NestOut, ScalarReg
 from .typed import NONE, RULES, Typer, attribute, rule
-from .values import COMPUTE, HALVES, ODD, Arr, Map, Num, Selected, Seq, Static, Value, is_float, is_python, python_float
+from .values import COMPUTE, HALVES, ODD, Arr, Num, Selected, Seq, Static, Value, is_float, is_python, python_float
 
 # ufunc -> scalar operation on the dtype that NumPy's loop computes in
 DIRECT = {
@@ -354,8 +354,7 @@ def _register(name: str) -> None:
         if len(rest) > 2 and any(given(v) and not (isinstance(v, Static) and v.value == "same_kind")
                                  for v in rest[2:]):
             raise PlanRefused(f"np.{name} with casting= or dtype= is not planned", kind="ufunc-dtype")
-        if any(isinstance(v, (Seq, Map)) for v in operands):
-            raise PlanRefused(f"np.{name} of a list", kind="array-like")
+        operands = [as_array(t, v) if t.is_sequence(v) else v for v in operands]
         return ufunc(t, name, operands, out, where)
 
     RULES[f"np.{name}"] = ufunc_rule
@@ -405,6 +404,8 @@ def as_array(t: Typer, value: Value) -> Arr:
     """A value as an array: scalars become arrays with no axes."""
     if isinstance(value, Arr):
         return value
+    if t.is_sequence(value):
+        return as_array(t, t.apply("np.array", value))
     if not isinstance(value, Num):
         raise PlanRefused("a value that is neither array nor scalar", kind="array-like")
     if value.maybe and value.dtype not in ("f64", "i64", "bool"):

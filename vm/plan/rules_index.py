@@ -390,11 +390,18 @@ def store(t: Typer, base: Value, index: Value, value: Value) -> Value:
         return scatter(t, target, advanced, value)
     check_storable(t, value, base.dtype)
     if isinstance(value, Arr):
+        if _is_same(value.view, view):
+            return NONE  # x[i] += y ends so: what was changed in place is stored where it lies
         value = fit(t, value, view.shape)
     else:
         check_number(t, value, base.dtype)
     t.write_view(target, value)
     return NONE
+
+
+def _is_same(a: View, b: View) -> bool:
+    """Whether two views are the same elements in the same order."""
+    return a.buffer is b.buffer and a.dtype == b.dtype and a.offset is b.offset and a.shape == b.shape and a.strides == b.strides
 
 
 def check_storable(t: Typer, value: Value, dtype: str) -> None:

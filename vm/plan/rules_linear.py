@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import string
 from math import prod
 
 from .body import NestBody
@@ -192,13 +193,32 @@ def einsum(t: Typer, subscripts: Value, operands: Value, out: Value = NONE, dtyp
     arrays = [as_array(t, v) for v in t.children(operands)]
     left, arrow, target = text.partition("->")
     terms = left.split(",")
-    if "." in text or len(terms) != len(arrays) or any(len(s) != a.ndim for s, a in zip(terms, arrays, strict=True)):
+    if "..." in text and len(terms) == len(arrays):
+        found = _without_ellipsis(t, terms, target if arrow else None, arrays)
+        terms, target, arrays, arrow = *found, "->"
+    if "." in ",".join([*terms, target]) or len(terms) != len(arrays) or any(
+            len(s) != a.ndim for s, a in zip(terms, arrays, strict=True)):
         raise PlanRefused("np.einsum with an ellipsis or terms that do not fit", kind="kernel:np.einsum")
     if not arrow:
         target = implied_target(terms)
     if len(arrays) > 2:
         return _einsum_chain(t, terms, target, arrays)
     return einsum_of(t, terms, target, arrays)
+
+
+def _without_ellipsis(t: Typer, terms: list[str], target: str | None, arrays: list[Arr]) -> tuple[list[str], str, list[Arr]]:
+    """The terms with letters in place of `...`, which stands for the last of as many axes as it has anywhere."""
+    used = set("".join(terms)) | set(target or "")
+    counts = [a.ndim - len(term.replace("...", "")) if "..." in term else 0 for term, a in zip(terms, arrays, strict=True)]
+    if min(counts) < 0:
+        raise PlanRefused("einsum terms that do not fit", kind="value-error")
+    letters = "".join([c for c in string.ascii_letters if c not in used][:max(counts)])
+    if len(letters) < max(counts) or (target is not None and letters and "..." not in target):
+        raise PlanRefused("einsum with an ellipsis of this kind", kind="kernel:np.einsum")
+    if target is None:  # the axes of the ellipsis come first
+        target = "..." + implied_target([term.replace("...", "") for term in terms])
+    found = [term.replace("...", letters[len(letters) - n:]) for term, n in zip(terms, counts, strict=True)]
+    return found, target.replace("...", letters), arrays
 
 
 def _einsum_chain(t: Typer, terms: list[str], target: str, arrays: list[Arr]) -> Value:

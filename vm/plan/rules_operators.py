@@ -7,7 +7,7 @@ import numpy as np
 from .extents import Expr
 from .planner_errors import PlanRefused
 from .python_arithmetic import python_binary, python_compare, python_negative
-from .rules_elementwise import ufunc
+from .rules_elementwise import as_array, ufunc
 from .signature import NUMPY_DTYPES
 from .typed import RULES, Typer, rule
 from .values import Arr, Num, Selected, Seq, Static, Value, is_python, python_bool
@@ -32,6 +32,8 @@ def _operator(op: str, name: str) -> None:
         if op == "op.pow" and isinstance(a, Arr) and a.dtype == "bool" and isinstance(b, Num) and b.python == "int" \
                 and b.is_constant and b.constant == 2:
             return ufunc(t, "square", [a])  # the operator's short cut has a dtype of its own
+        if isinstance(a, Arr) or isinstance(b, Arr):  # a list beside an array becomes one
+            a, b = (as_array(t, v) if t.is_sequence(v) else v for v in (a, b))
         return ufunc(t, name, [a, b])
     RULES[op] = binary
 
