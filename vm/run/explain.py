@@ -151,12 +151,12 @@ def explain_call(state: FunctionState, args: tuple) -> Explanation:
             made, note = state.specialise(args)
     if made is None and note.startswith("callee: "):
         try:
-            other = outgrown(state, args)
+            grown = outgrown(state, args)
         except UnsupportedError as error:
             served = "python" if state.fallback == "python" else "none"
             return Explanation(function.name, served, reason, nearest, [], "", "", error.what, shape, instead=error.hint)
-        if other is not None:
-            return explain_call(state, args) if other is state else _of_variant(other, args, reason)
+        if grown is not None:
+            return explain_call(state, args) if grown is state else _of_variant(grown, args, reason)
         note = "; ".join([note.partition(": ")[2], *state.program().__dict__.get("left_out", ())])
     if made is not None and function._probe(made, args, False)[0] == 0:
         return Explanation(function.name, "jit", reason, nearest, _rules(made.note), yaml, "", detail, shape, made.call_outs)

@@ -315,7 +315,7 @@ def misfit(target: FunctionType | Closure, tree: FunctionNode, leading: int, nod
     """What Python says where a call's arguments do not fit a function; '' where they do. Asked of a function without a body."""
     args = tree.args
     names, keyword_only = [a.arg for a in (*args.posonlyargs, *args.args)], [a.arg for a in args.kwonlyargs]
-    keywords = [k.arg for k in node.keywords]
+    keywords = [k.arg for k in node.keywords if k.arg is not None]
     if isinstance(target, FunctionType):
         optional = len(target.__defaults__ or ())
         keyword_defaults = set(target.__kwdefaults__ or ())

@@ -378,13 +378,13 @@ class Names(Held):
         if cls is ast.Name:
             frame, register = self.find_local(node.id)  # type: ignore[attr-defined]
             return MISSING if frame is None else self.const_of.get(register, MISSING)
-        if cls is ast.Compare:
-            if len(node.ops) > 1:  # type: ignore[attr-defined]
+        if isinstance(node, ast.Compare):
+            if len(node.ops) > 1:
                 return MISSING
-            left = self.known(node.left)  # type: ignore[attr-defined]
+            left = self.known(node.left)
             if left is MISSING and node.ops[0].__class__ in (ast.Is, ast.IsNot) and fold(node.comparators[0]) is None \
-                    and self.static(node.left) is not MISSING:  # type: ignore[attr-defined]
-                return node.ops[0].__class__ is ast.IsNot  # type: ignore[attr-defined]
+                    and self.static(node.left) is not MISSING:
+                return node.ops[0].__class__ is ast.IsNot
             right = MISSING if left is MISSING else self.known(node.comparators[0])  # type: ignore[attr-defined]
             if right is MISSING:
                 return MISSING
