@@ -22,8 +22,9 @@ from ...bindings import called_key, callee_key, class_key, leads_to, member_of, 
 from ...errors import UnsupportedError
 from ..opcodes import BUILD_KINDS, COMPARE_OPS
 from . import codes
-from .calls import Calls, kernel_of
+from .calls import Calls
 from .held import UNKNOWN, Given, held_attribute
+from .kernel_calls import kernel_of
 from .names import is_jitted, is_static
 
 MAX_TARGETS = 16
