@@ -404,6 +404,12 @@ class LoopPrinter:
         lo, hi = stride.expr.bounds()
         return "flex" if lo <= access.item_bytes <= hi else "strided"
 
+    def serves(self, slot: int, slots: Sequence[int], memory: str = "") -> bool:
+        """Whether an inner reduction may read its values where an input lies. slots: those that vary in the inner loop."""
+        access = self.inputs.get(slot)
+        return access is not None and slot in slots and self.inner_kind(access) in ("unit", "flex") \
+            and access.memory == (memory or self.nest.slot_dtype(slot))
+
     def print_point(self) -> None:
         """A nest without axes left."""
         raise NotImplementedError

@@ -235,9 +235,8 @@ class _Printer(LoopPrinter):
             if k in self.compressed:
                 wanted.append(("mask", out.mask, "bool"))
             for what, slot, memory in wanted:
-                access = self.inputs.get(slot)
-                serves = access is not None and access.memory == memory and self.inner_kind(access) in ("unit", "flex")
-                if serves and access is not None and slot in slots and not (k in self.compressed and access.base in written):
+                if self.serves(slot, slots, memory) and not (k in self.compressed and self.inputs[slot].base in written):
+                    access = self.inputs[slot]
                     self.direct[k, what] = f"(const pb_{memory} *){access.name}_p"
                     if memory == "bool" and what == "value":  # memory may hold any byte, values are 0 or 1
                         self.direct[k, what] = f"truth{k}"

@@ -48,7 +48,8 @@ class VectorLoop:
         self.accumulated = [] if printer.is_inner_reduced else printer.reductions
         folded = printer.reductions if printer.is_inner_reduced else []
         computed = [k for k in folded if self.nest.outs[k].slot >= self.n_inputs and self.nest.outs[k].slot in slots]
-        read = {self.nest.outs[k].slot for k in [*stores, *self.accumulated, *computed]}
+        taken = [k for k in folded if k in computed or not printer.serves(self.nest.outs[k].slot, slots)]
+        read = {self.nest.outs[k].slot for k in [*stores, *self.accumulated, *taken]}
         read |= {self.nest.outs[k].mask for k in stores if self.nest.outs[k].mask >= 0}
         needed = printer.slots_needed(read)
         self.slots = [slot for slot in slots if slot in needed]
@@ -61,13 +62,14 @@ class VectorLoop:
         self.bits = "32" if "f32" in self.family else "64"
         self.lanes = f"PB_V_f{self.bits}"
         self.buffered: dict[tuple[int, str], str] = {}
-        self.fits = self.is_possible(computed)
+        self.fits = self.is_possible(taken)
         self.carried = [k for k in computed if self.fits and self.is_carried(k)]
         self.stages = self.plan_stages() if self.fits else []
 
     # --- whether ------------------------------------------------------------------------------------------------------
 
-    def is_possible(self, computed: list[int]) -> bool:
+    def is_possible(self, taken: list[int]) -> bool:
+        """taken: the inner reductions of values that the loop makes or loads."""
         nest, p = self.nest, self.p
         if not self.family or not any(self.is_float(op) for op in self.ops) or any(op.op in _CALLS for op in self.ops):
             return False
@@ -80,7 +82,7 @@ class VectorLoop:
                 return False
         if p.compressed or any(nest.outs[k].reduce not in _ACCUMULATED for k in self.accumulated):
             return False
-        native = {k: nest.slot_dtype(nest.outs[k].slot) for k in [*self.stores, *self.accumulated, *computed]}
+        native = {k: nest.slot_dtype(nest.outs[k].slot) for k in [*self.stores, *self.accumulated, *taken]}
         if any(dtype == "bool" or dtype not in self.family for dtype in native.values()):
             return False
         for k in self.stores:

@@ -111,6 +111,30 @@ def test_many_random_nests(first: int) -> None:
     fuzz_nests(first, first + 100)
 
 
+def test_sums_of_what_lies_nowhere_beside_vectors() -> None:
+    """Indexes, values of an outer axis and strided ones are reduced in a loop that is written in vectors for the rest."""
+    b = Builder()
+    x = b.arg("x", [None, 40])
+    rows, columns = x.shape
+    truth, outer = b.arg("truth", [rows], "bool"), b.arg("outer", [rows])
+    zero = const(0)
+    items = [NestInput("view", "f32", view=x), NestInput("iota", "i64", axis=1),
+             *(NestInput("view", v.dtype, view=View(v.buffer, v.dtype, x.shape, (v.strides[0], zero), zero)) for v in (truth, outer)),
+             NestInput("view", "f32", view=View(x.buffer, "f32", (rows, const(20)), (x.strides[0], const(8)), zero))]
+    for slot, name, dtype in ((1, "sum", "i64"), (2, "any", "bool"), (3, "max", "f32"), (4, "prod", "f32")):
+        axes = (rows, items[slot].view.shape[1]) if slot == 4 else (rows, columns)
+        made, kept = b.temp(axes, "f32"), b.temp([rows], dtype)
+        out = View(kept.buffer, dtype, axes, (kept.strides[0], zero), zero)
+        source = items[4] if slot == 4 else items[0]
+        inputs = [source, items[slot]]
+        b.steps.append(Nest(axes, inputs, [NestOp("exp", "f32", "f32", (0,))],
+                            [NestOut(2, "store", made, 0), NestOut(1, name, out, 2)]))
+        b.give(made, kept)
+    run = driver(lower_plan(b.plan()))
+    for n in (1, 2, 9):
+        check(b, run, x_0=n)
+
+
 def test_bucket_constants_are_literals_and_ranges_stay() -> None:
     b = Builder()
     x = b.arg("x", [None, None])
