@@ -295,6 +295,11 @@ def _get_attribute(obj: Any, name: str, default: Any = ...) -> Any:
     return getattr(obj, name) if default is ... else getattr(obj, name, default)
 
 
+def _set_attribute(obj: Any, name: str, value: Any) -> None:
+    _check_name(name)
+    setattr(obj, name, value)
+
+
 def _has_attribute(obj: Any, name: str) -> bool:
     _check_name(name)
     return hasattr(obj, name)
@@ -337,6 +342,7 @@ def _python_kernels() -> dict[str, Callable[..., Any]]:
         "py.round": round, "py.divmod": divmod, "py.pow": pow, "py.tuple": tuple, "py.list": list,
         "py.sorted": lambda iterable, reverse=False: sorted(iterable, reverse=reverse),
         "py.isinstance": _is_instance, "py.hasattr": _has_attribute, "py.getattr": _get_attribute,
+        "py.set_attribute": _set_attribute,
         "py.list_append": lambda items, item: items.append(item),
         "py.list_extend": lambda items, more: items.extend(more),
         "py.list_insert": lambda items, index, item: items.insert(index, item),

@@ -62,12 +62,12 @@ def container_item(t: Typer, base: Value, index: Value) -> Value:
             raise NeedUnroll  # the loop's variable is in the key
         raise PlanRefused("a dict key that is known only while the program runs", kind="operand")
     if isinstance(base, Map):
-        key = index.value if isinstance(index, Static) else index.constant if isinstance(index, Num) else None
+        key = mapping_key(t, index)
         if key not in base.items:
             raise PlanRefused("a key that the dict does not hold", kind="lookup-error")
         return base.items[key]
     if isinstance(base, Lazy) and base.kind == "mapping":
-        key = index.value if isinstance(index, Static) else index.constant if isinstance(index, Num) else None
+        key = mapping_key(t, index)
         return t.leaf("item", base.row, key)
     if isinstance(index, SliceV):
         parts = [None if not given(p) else t.known_int(p) for p in (index.start, index.stop, index.step)]
@@ -84,6 +84,17 @@ def container_item(t: Typer, base: Value, index: Value) -> Value:
     if not -len(items) <= at < len(items):
         raise PlanRefused("sequence index out of range", kind="lookup-error")
     return items[at]
+
+
+def mapping_key(t: Typer, index: Value) -> object:
+    """The key that a value is. Refuses objects, arrays and what the program computes."""
+    if isinstance(index, Static) and index.value is not SOME_TEXT:
+        return index.value
+    if isinstance(index, Num) and index.is_constant and not index.maybe:
+        return index.constant
+    if isinstance(index, Seq) and index.kind == "tuple":
+        return tuple(mapping_key(t, item) for item in index.items)
+    raise PlanRefused("a dict key that is known only while the program runs", kind="operand")
 
 
 def kind_of_sequence(t: Typer, base: Value) -> str:

@@ -379,6 +379,13 @@ def call_other(t: Typer, obj: Value, name: Value = NONE, args: Value = NONE, nam
     raise PlanRefused("an object is called that the program was not made for", kind="callee")
 
 
+@rule("py.set_attribute")
+def set_attribute(t: Typer, obj: Value, name: Value, value: Value) -> Value:
+    shown = name.value if isinstance(name, Static) else "an attribute"
+    raise PlanRefused(f"the program assigns '{shown}' of an object; return the value and assign it in the caller, and the rest is "
+                      "planned", kind="attribute-store")
+
+
 @rule("py.assert")
 def assert_(t: Typer, condition: Value, message: Value = NONE) -> Value:
     side = t.truth(condition)

@@ -9,6 +9,7 @@ from ...templates.registry import BY_NAME, provide
 from ..bindings import called_key, class_key
 from ..errors import PrebakeError
 
+SET_ATTRIBUTE = BY_NAME["py.set_attribute"].id
 CALLS = BY_NAME["py.calls"].id
 CALL_OTHER = BY_NAME["py.call_other"].id
 

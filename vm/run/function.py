@@ -456,7 +456,7 @@ class FunctionState:
     def interpret(self, args: tuple, engine: int, why: int) -> object:
         """The result of the reference interpreter, counted, with the reason."""
         from ..lang.opcodes import Op
-        from .callees import OtherObjects
+        from .callees import SET_ATTRIBUTE, OtherObjects
         from .interpreter import run_program
 
         try:
@@ -476,7 +476,8 @@ class FunctionState:
         try:
             return run_program(program, args, self.function.read_capture, hook=hook, precision=precision)
         except OtherObjects:
-            if any(ins.op in (Op.STORE_TENSOR, Op.INPLACE_TENSOR) for ins in program.code):  # a second run writes twice
+            if any(ins.op in (Op.STORE_TENSOR, Op.INPLACE_TENSOR) for ins in program.code) or SET_ATTRIBUTE in program.kernels:
+                # a second run writes twice
                 raise
             with self.lock:
                 if self.grow(args):

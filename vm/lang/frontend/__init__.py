@@ -85,6 +85,7 @@ class _Compiler(Statements):
         self.param_symbols = {}
         self.tuples = set()
         self.left_out = []
+        self.stored = {}
         self.deleted = set()
 
     def know(self, calls: Sequence[Sequence[object]], captures: Sequence[Capture]) -> None:
@@ -117,6 +118,10 @@ class _Compiler(Statements):
                 self.assigned = 0  # after a loop that only returns, the closing RETURN is written all the same
                 register = self.const(node, None, self.new_register())
                 self.emit(node, codes.RETURN, register)
+        for _, name, _ in self.watch.members if self.stored else ():
+            if name in self.stored:  # what it leads to is compiled in
+                where, self.frame = self.stored[name]
+                self.refuse("attribute-store", where, f"'{name}' is assigned and called in one function")
         module = frame.source.module
         made = self.finish(f"{module}:{frame.source.qualname}", params)
         made.__dict__["left_out"] = [f"{e.what} (line {e.line})" for e in self.left_out]

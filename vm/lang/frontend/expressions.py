@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, ClassVar
 
 from ....templates.registry import BY_NAME, MATMUL
+from ...bindings import called_key
 from ..opcodes import BUILD_KINDS, COMPARE_OPS
 from . import codes
 from .names import MISSING, NUMPY_INDEXERS, Names, fold
@@ -91,6 +92,10 @@ class Expressions(Names):
         return self.kernel(node, _NOT if cls is ast.Not else _POS, [a], dst)
 
     def _compare(self, node: ast.Compare, dst: int) -> int:
+        if len(node.ops) == 1:
+            register = self._compare_member(node, dst)
+            if register >= 0:
+                return register
         a = self.expr(node.left)
         if len(node.ops) == 1:
             b = self.expr(node.comparators[0])
@@ -109,6 +114,32 @@ class Expressions(Names):
             self.patch(at)
         for mask in masks:
             self.assigned &= mask
+        return result if dst < 0 else self.move(node, dst, result)
+
+    def _compare_member(self, node: ast.Compare, dst: int) -> int:
+        """`x is Kind.NAME`, and `==` where the class has no equality of its own: a test of x's class, then of its name."""
+        op, sides = node.ops[0].__class__, (node.left, node.comparators[0])
+        if op not in (ast.Is, ast.IsNot, ast.Eq, ast.NotEq):
+            return -1
+        at = next((i for i in (1, 0) if sides[i].__class__ is ast.Attribute and self.enum_member(sides[i]) is not MISSING), -1)
+        if at < 0:
+            return -1
+        member = self.enum_member(sides[at])
+        if op in (ast.Eq, ast.NotEq) and type(member).__eq__ is not object.__eq__:
+            return -1
+        other, result = self.expr(sides[1 - at]), self.new_register()
+        none = self.const(node, None)
+        test = self.kernel(node, BY_NAME["py.calls"].id, [other, none, none, self.const(node, called_key(member))])
+        branch, before = self.emit(node, codes.IF_TRUE, test, 0), self.assigned
+        name = self.value(node, codes.LOAD_ATTR, -1, other, self.const_index("_name_"))
+        self.value(node, codes.COMPARE_TENSOR, result, name, self.const(node, member.name), _COMPARISONS[ast.Eq])
+        jump, after, self.assigned = self.emit(node, codes.JUMP, 0), self.assigned, before
+        self.patch(branch)
+        self.const(node, False, result)
+        self.patch(jump)
+        self.assigned &= after
+        if op in (ast.IsNot, ast.NotEq):
+            return self.kernel(node, _NOT, [result], dst)
         return result if dst < 0 else self.move(node, dst, result)
 
     def _bool(self, node: ast.BoolOp, dst: int) -> int:

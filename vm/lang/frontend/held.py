@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
+from enum import Enum
 from itertools import islice
 from types import ModuleType
 from typing import Any
@@ -179,7 +180,7 @@ class Held(Emitter):
                 found.append(base)  # a slice: what it may leave out does not matter
                 continue
             for key in keys:
-                if isinstance(key, (int, str, bool, float, tuple)):
+                if isinstance(key, (int, str, bool, float, tuple, Enum)):
                     try:
                         found.append(base[key])  # type: ignore[call-overload,index]
                     except (LookupError, TypeError):

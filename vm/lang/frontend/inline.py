@@ -27,6 +27,7 @@ class Inlining(Objects):
     """Compiles calls of Python functions; statements come from the next layer."""
 
     stack: list[Frame]
+    stored: dict[str, tuple[ast.Attribute, Frame]]  # attributes that the program assigns
 
     def statements(self, body: Sequence[ast.stmt]) -> None:
         """Compile statements up to the first that does not fall through."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from enum import Enum, EnumMeta
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -17,6 +18,7 @@ from ....templates.registry import BY_NAME
 from ...bindings import ABSENT, cell_of, member_of
 from ...dtypes import dtype_code
 from . import codes
+from .emitter import is_constant_value
 from .held import Held, Mark
 from .scope import BoundMethod, Closure, Frame
 
@@ -283,6 +285,9 @@ class Names(Held):
                 kernel = BY_NAME[f"np.{info.__name__}"]
                 operands = [self.expr(node.value.args[0]), self.const(node, node.attr)]
                 return self.kernel(node, kernel.id, operands, dst)
+        if node.attr in ("value", "name") and (member := self.enum_member(node.value)) is not MISSING \
+                and member_of(type(member), node.attr) is vars(Enum)[node.attr] and is_constant_value(member.value):
+            return self.const(node, getattr(member, node.attr), dst)
         if node.value.__class__ is ast.Name and node.value.id == self.frame.self_name:  # type: ignore[attr-defined]
             register = self.own_property(node, dst)
             if register >= 0:
@@ -294,6 +299,16 @@ class Names(Held):
         source = self.expr(node.value)
         register = self.value(node, codes.LOAD_ATTR, dst, source, self.const_index(self.mangled(node.attr)))
         return register
+
+    def enum_member(self, node: ast.expr) -> Any:
+        """The member that `Kind.NAME` names, whose meaning is recorded; `MISSING` for other expressions."""
+        if node.__class__ is not ast.Attribute:
+            return MISSING
+        base = self.static(node.value)  # type: ignore[attr-defined]
+        if not isinstance(base, EnumMeta) or node.attr not in base.__members__:  # type: ignore[attr-defined]
+            return MISSING
+        self.bind_member(base, node.attr)  # type: ignore[attr-defined]
+        return base.__members__[node.attr]  # type: ignore[attr-defined]
 
     def mangled(self, name: str) -> str:
         """Python's private-name mangling inside a class body."""

@@ -20,7 +20,7 @@ REFUSALS: dict[str, Refusal] = {
     # statements
     "async": Refusal("asynchronous functions are not compiled",
                      "compile the array part as a plain function and await around it"),
-    "attribute-store": Refusal("an attribute cannot be assigned inside a compiled function",
+    "attribute-store": Refusal("an attribute of a module or class, or one that is called, cannot be assigned here",
                                "return the new value, or write into an array: self.state[...] = x"),
     "class": Refusal("a class cannot be defined inside a compiled function", "define the class at module level"),
     "delete": Refusal("only names can be deleted", "build the smaller array or container, for example with slices"),

@@ -123,12 +123,22 @@ class Statements(Inlining):
         elif cls is ast.Tuple or cls is ast.List:
             self._unpack(target, register, node)
         elif cls is ast.Attribute:
-            if target.attr != "shape":  # type: ignore[attr-defined]
-                self.refuse("attribute-store", target)
+            if self.static(target.value) is not MISSING:  # type: ignore[attr-defined]
+                self.refuse("attribute-store", target)  # of a module or class
             base = self.expr(target.value)  # type: ignore[attr-defined]
+            if target.attr != "shape":  # type: ignore[attr-defined]
+                self._set_attribute(target, base, register)  # type: ignore[arg-type]
+                return
             self.kernel(node, BY_NAME["arr.set_shape"].id, [base, register])
         else:
             self.refuse("star-args", target)
+
+    def _set_attribute(self, target: ast.Attribute, base: int, register: int) -> None:
+        name = self.mangled(target.attr)
+        if name.startswith("__"):
+            self.refuse("attribute-store", target)
+        self.stored.setdefault(name, (target, self.frame))
+        self.kernel(target, BY_NAME["py.set_attribute"].id, [base, self.const(target, name), register])
 
     def local(self, target: ast.expr) -> int:
         """The register of a name that is assigned in this frame."""
@@ -194,9 +204,15 @@ class Statements(Inlining):
             value = self.expr(node.value)
             self.value(node, codes.INPLACE_TENSOR, register, register, value, kernel)
             return
-        if target.__class__ is ast.Attribute:
+        if isinstance(target, ast.Attribute) and self.static(target.value) is not MISSING:
             self.refuse("attribute-store", target)
         base = self.expr(target.value)  # type: ignore[union-attr]
+        if isinstance(target, ast.Attribute):
+            item = self.value(target, codes.LOAD_ATTR, -1, base, self.const_index(self.mangled(target.attr)))
+            value = self.expr(node.value)
+            self.value(node, codes.INPLACE_TENSOR, item, item, value, kernel)
+            self._set_attribute(target, base, item)
+            return
         index = self.index(target.slice)  # type: ignore[union-attr]
         item = self.value(target, codes.VIEW_TENSOR, -1, base, index)
         value = self.expr(node.value)

@@ -1,0 +1,170 @@
+"""Forms that serving code has around its arrays: enumerations, counters and caches on self, on every engine."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from dispatch_helpers import check
+
+import prebake
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+class Act(enum.Enum):
+    RELU = 1
+    TANH = "tanh"
+    ALSO = 1  # another name of RELU
+
+
+class Level(enum.IntEnum):
+    LOW = 0
+    HIGH = 1
+
+
+class Mode(enum.StrEnum):
+    A = "a"
+    B = "b"
+
+
+@dataclass
+class Config:
+    act: Act = Act.RELU
+    level: Level = Level.HIGH
+    mode: Mode = Mode.A
+
+
+CONFIGS = [Config(), Config(Act.TANH, Level.LOW, Mode.B), Config(None, 1, "a")]
+
+
+@prebake.jit
+def by_member(x, config):
+    if config.act is Act.RELU:
+        x = np.maximum(x, 1)
+    if config.act != Act.ALSO:
+        x = x * Act.RELU.value
+    if config.act == Act.TANH:
+        x = x + (1 if Act.TANH.name == "TANH" else 2)
+    return x if config.act is not Act.TANH else -x
+
+
+@prebake.jit
+def matched(x, config):
+    match config.act:
+        case Act.RELU:
+            return x + 1
+        case Act.TANH:
+            return x * 2
+    return x
+
+
+@prebake.jit
+def as_numbers(x, config):
+    if config.mode == Mode.A:
+        x = x + 1
+    return x[:, config.level] * Level.HIGH
+
+
+FACTORS = {Act.RELU: 2.0, Act.TANH: 3.0, None: 4.0}
+
+
+@prebake.jit
+def looked_up(x, config):
+    return x * FACTORS[config.act]
+
+
+def test_enumerations(engine: str) -> None:
+    for config in CONFIGS:
+        for function in (by_member, matched, as_numbers, looked_up):
+            check(function, X, config)
+    if engine == "jit":
+        for function in (by_member, matched):
+            assert [function.explain(X, config).engine for config in CONFIGS] == ["jit"] * 3
+
+
+class Server:
+    limit = 3
+
+    def __init__(self):
+        self.calls, self.cache, self.last, self.w = 0, {}, None, np.ones(3)
+
+    def note(self, x):
+        self.last = x
+        self.calls += 1
+
+    @prebake.jit
+    def run(self, x):
+        self.calls += 1
+        if self.calls > self.limit:
+            self.calls = 0
+        n = x.shape[1]
+        if n not in self.cache:
+            self.cache[n] = np.arange(n) * 2.0
+        y = x * self.w + self.cache[n]
+        self.note(y)
+        return y
+
+    @prebake.jit
+    def swapped(self, x, act):
+        self.act = act
+        return self.act(x)
+
+    @prebake.jit
+    def accumulated(self, x):
+        self.w += x[0]
+        self.w.shape = (1, 3)
+        return self.w * 2
+
+
+def test_counters_and_caches_on_self(engine: str) -> None:
+    one, other = Server(), Server()
+    for _ in range(5):
+        np.testing.assert_array_equal(one.run(X), Server.run.__wrapped__(other, X))
+        assert (one.calls, list(one.cache)) == (other.calls, list(other.cache))
+        np.testing.assert_array_equal(one.last, other.last)
+    told = Server.run.explain(one, X)
+    assert told.engine == "interpreter" and (engine == "interpreter" or "assigns 'calls'" in told.detail)
+    assert one.calls == other.calls  # explaining changes nothing
+    one.w, kept = np.zeros(3), one.w
+    one.w = kept
+    np.testing.assert_array_equal(one.accumulated(X), [[2.0, 4.0, 6.0]])
+    assert one.w is kept and kept.shape == (1, 3)
+
+
+def test_what_is_assigned_and_called_in_one_function_is_never_wrong(engine: str) -> None:
+    server = Server()
+    for act in (np.tanh, np.sin, np.tanh):
+        try:
+            np.testing.assert_allclose(server.swapped(X, act), act(X))
+        except prebake.UnsupportedError as error:
+            assert error.kind in ("attribute-store", "unknown-method")
+
+
+def test_attributes_of_modules_and_classes_are_not_assigned() -> None:
+    with pytest.raises(prebake.UnsupportedError) as caught:
+        prebake.jit(_of_class)(X)
+    assert caught.value.kind == "attribute-store"
+
+
+def _of_class(x):
+    Server.limit = 5
+    return x
+
+
+@prebake.jit
+def item_of(x, table, key):
+    return x * table[key]
+
+
+def test_keys_that_are_no_numbers_or_texts_find_their_own_items(engine: str) -> None:
+    """An object as a key read what the dict holds under None."""
+    table = {None: 1.0, Act.RELU: 2.0, (1, 2): 3.0, "a": 4.0}
+    for key in (None, Act.RELU, (1, 2), "a"):
+        check(item_of, X, table, key)
+    with pytest.raises(KeyError):
+        item_of(X, table, Act.TANH)
+    with pytest.raises(KeyError):
+        item_of(X, {None: 1.0}, Act.RELU)
