@@ -97,9 +97,11 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
     const int is_large = k * n * PBP_SIZE > PBP_STREAM_BYTES;
     /* Rows whole pages apart share few cache sets: the second tile would find nothing of what the first one read. */
     const int is_scattered = is_large && m > PBP_TILE_ROWS && (g->b_rs & 4095) == 0;
+    /* Less than a panel and more than a vector: in place, two tiles of one vector each, half of them computed twice. */
+    const int is_part = n > PBP_LANES && n < PBP_PANEL && m > PBP_TILE_ROWS;
     if (g->b_packed) {
         if (k > PBP_LONG_K) deepest = PBP_LONG_K;
-    } else if (!g->rounding && g->b_cs == PBP_SIZE && n >= PBP_LANES && !is_scattered &&
+    } else if (!g->rounding && g->b_cs == PBP_SIZE && n >= PBP_LANES && !is_scattered && !is_part &&
                (m <= 2 * PBP_TILE_ROWS || (g->b_rs >= 0 && k * g->b_rs <= PBP_PANEL_BYTES))) {
         w.in_place = 1;
         if (is_large) deepest = m <= PBP_PAIR_ROWS ? PBP_STREAM_K : PBP_ROWS_K;
@@ -310,7 +312,7 @@ PBP_INLINE void PBP_NAME(gemm_groups)(const pb_gemm *g, const PBP_NAME(ways) *w,
     const int64_t m = g->m, n = g->n, kc = t->k, panel = kc * PBP_PANEL_ROW;
     const int last = k0 + kc == g->k, is_far = g->b_cs == PBP_SIZE && g->k * n * PBP_SIZE > PBP_FAR_BYTES;
     const int is_few = m * kc * PBP_SIZE <= PBP_FEW_BYTES && !w->copy_a;
-    const int64_t group = (is_few ? PBP_FEW_PANELS : PBP_GROUP) * PBP_PANEL;
+    const int64_t group = (!is_few ? PBP_GROUP : is_far ? 2 * PBP_FEW_PANELS : PBP_FEW_PANELS) * PBP_PANEL;
     const int64_t parts = is_few ? 1 : pb_ceil_div(m, PBP_TILE_ROWS), base = m / parts;
     PBP_REAL bias[PBP_PANEL] __attribute__((aligned(64)));
     t->relu = last && g->relu;
