@@ -23,6 +23,7 @@ from . import codes
 from .refusals import REFUSALS
 from .scope import Frame
 
+_PLAIN = frozenset((int, str, bool, type(None)))  # constants that are equal where their types and values are
 DEAD = -1  # the assigned mask of unreachable code
 MAX_WORD = 0xFFFF
 
@@ -117,7 +118,8 @@ class Emitter:
 
     def const_index(self, value: object) -> int:
         """Index of a constant in the pool; equal values of one type share it (0.0 and -0.0 are not equal)."""
-        key = _constant_key(value)
+        kind = value.__class__
+        key: object = (kind, value) if kind in _PLAIN else _constant_key(value)
         index = self._const_index.get(key)
         if index is None:
             index = self._const_index[key] = len(self.constants)
@@ -221,6 +223,8 @@ class Emitter:
         chains: dict[Frame, tuple[Position, ...]] = {}
         places: dict[int, Position] = {}
         kernels: set[int] = set()
+        last: Frame | None = None
+        chain: tuple[Position, ...] = ()
         for op, args, at, frame, dtype, symbol in self.code:
             if op == codes.CALL_KERNEL:
                 kernels.add(args[1])
@@ -231,8 +235,9 @@ class Emitter:
             if position is None:
                 position = places[id(at)] = Position(*frame.place(at))
             positions.append(position)
-            chain = chains.get(frame)
-            callers.append(call_chain(frame, chains) if chain is None else chain)
+            if frame is not last:
+                last, chain = frame, call_chain(frame, chains)
+            callers.append(chain)
         functions = tuple(
             SourceFunction(s.module, s.qualname, s.digest, s.file, s.first_line, s.lines) for s in self.sources)
         made = Program(name=name, params=params, n_regs=self.n_regs, symbols=tuple(self.symbols),

@@ -79,6 +79,8 @@ class Held(Emitter):
     def held_or_nothing(self, node: ast.expr) -> tuple[list[Any], bool]:
         """`held`, and whether the expression may lead into something that is empty, or not there, now."""
         found = self._held(node, self.frame, set())
+        if not found:
+            return [], False
         return self._distinct(found), any(value is NOTHING for value in found)
 
     @staticmethod

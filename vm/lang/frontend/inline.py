@@ -18,7 +18,7 @@ from ..source import FunctionNode, load_source
 from . import codes
 from .emitter import DEAD, MAX_WORD, is_constant_value
 from .held import Given
-from .names import MISSING, fold, is_static
+from .names import MISSING, fold, has_stars, is_static
 from .objects import Objects
 from .scope import Closure, Frame, Loop, ReturnBlock, contains_return
 
@@ -51,9 +51,10 @@ class Inlining(Objects):
             frame.class_register = lambda: self._in_frame(caller, class_register)
         if len(self.code) > MAX_WORD:
             self.refuse("too-large", node)
-        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+        if has_stars(node):
             node = self.spread(node)
-        if self.is_conditional and (error := misfit(target, frame.tree, len(leading) + len(statics or []), node)):
+        error = misfit(target, frame.tree, len(leading) + len(statics or []), node)
+        if error and self.is_conditional:
             for given in (*node.args, *[k.value for k in node.keywords]):
                 if self.static(given) is MISSING:
                     self.expr(given)
@@ -315,6 +316,8 @@ class Inlining(Objects):
 def misfit(target: FunctionType | Closure, tree: FunctionNode, leading: int, node: ast.Call) -> str:
     """What Python says where a call's arguments do not fit a function; '' where they do. Asked of a function without a body."""
     args = tree.args
+    if not node.keywords and not args.kwonlyargs and leading + len(node.args) == len(args.posonlyargs) + len(args.args):
+        return ""
     names, keyword_only = [a.arg for a in (*args.posonlyargs, *args.args)], [a.arg for a in args.kwonlyargs]
     keywords = [k.arg for k in node.keywords if k.arg is not None]
     if isinstance(target, FunctionType):

@@ -16,7 +16,7 @@ from ...dtypes import dtype_code
 from ..opcodes import BUILD_KINDS
 from . import codes
 from .expressions import Expressions
-from .names import MISSING, as_dtype, fold
+from .names import MISSING, as_dtype, fold, has_stars
 from .scope import Frame
 
 _TUPLE = BUILD_KINDS.index("tuple")
@@ -30,6 +30,7 @@ _NUMPY_MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.stride_tricks
 _PACKAGE = __name__.partition(".vm.")[0]
 _OPS, _DEBUG = f"{_PACKAGE}.vm.ops", f"{_PACKAGE}.vm.run.debug"
 _kernel_of: dict[object, Kernel | None] = {}
+_places: dict[int, tuple[int, dict[str, int]]] = {}  # of a kernel: the parameter that collects (-1: none); name -> parameter
 _DTYPES = frozenset(("dtype", "type1", "type2", "from_", "to"))  # parameters whose texts are names of dtypes
 _DTYPE = Parameter("dtype", REQUIRED)
 
@@ -48,13 +49,16 @@ class KernelCalls(Expressions):
     def bind(self, node: ast.Call, kernel: Kernel, leading: list[int], skip: int = 0) -> list[int]:
         """Registers of the normalised operands."""
         parameters = kernel.parameters
-        if any(k.arg is None for k in node.keywords) or (
-                any(isinstance(a, ast.Starred) for a in node.args) and not any(p.collect for p in parameters)):
+        known = _places.get(kernel.id)
+        if known is None:
+            known = _places[kernel.id] = (next((i for i, p in enumerate(parameters) if p.collect), -1),
+                                          {p.name: i for i, p in enumerate(parameters) if p.collect != "*"})
+        collector, places = known
+        if has_stars(node) and (collector < 0 or any([k.arg is None for k in node.keywords])):
             node = self.spread(node)
         args = node.args[skip:] if skip else node.args
         positional = list(leading)
         values: dict[int, int] = {}
-        collector = next((i for i, p in enumerate(parameters) if p.collect), -1)
         if collector >= 0 and len(leading) <= collector:
             before = args[:max(collector - len(leading), 0)]
             rest = args[len(before):]
@@ -65,12 +69,11 @@ class KernelCalls(Expressions):
             if len(positional) + len(args) > len(parameters):
                 self.refuse("call-arguments", node, f"too many arguments: {_signature(kernel)}")
             positional += [self._argument(arg, parameters[len(leading) + i]) for i, arg in enumerate(args)]
-        for at, register in enumerate(positional):
-            values[at] = register
+        values.update(enumerate(positional))
         for keyword in node.keywords:
             if keyword.arg is None:
                 self.refuse("star-args", keyword.value)
-            at = next((i for i, p in enumerate(parameters) if p.name == keyword.arg and p.collect != "*"), -1)
+            at = places.get(keyword.arg, -1)
             if at < 0 or (at == 0 and kernel.name.startswith("arr.")):
                 from ...options import suggest
 

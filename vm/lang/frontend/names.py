@@ -447,6 +447,14 @@ class Names(Held):
         return MISSING if value is MISSING else isinstance(value, wanted)
 
 
+def has_stars(node: ast.Call) -> bool:
+    """Whether a call has `*items` or `**items`."""
+    for arg in node.args:
+        if arg.__class__ is ast.Starred:
+            return True
+    return any([keyword.arg is None for keyword in node.keywords])
+
+
 def is_static(value: object) -> bool:
     """Whether a value found under a global name has its meaning fixed when the function is compiled."""
     return isinstance(value, STATIC_TYPES) or is_jitted(value) or isinstance(value, np.dtype)

@@ -55,6 +55,8 @@ class Objects(Calls):
         if isinstance(func, ast.Attribute):
             source, name = func.value, self.mangled(func.attr)
             held, is_optional = self.held_or_nothing(source)
+            if not held and not is_optional:  # most methods are of arrays that the program computes
+                return -1
             bases = [base for base in held if not isinstance(base, _NO_OBJECTS)]
             found = [self._of_attribute(base, name) for base in bases]
             is_optional |= any(held_attribute(base, name) is None for base in bases) or any(base is None for base in held)
