@@ -7,13 +7,15 @@ import pytest
 from tape_helper import LEVELS, NATIVE_NUMPY, node, run_nest
 
 from prebake.templates.scalars import BY_NAME
-from prebake.templates.stencils import STENCIL_INDEX, STRIP_DTYPES, STRIP_INDEXES, STRIPS
+from prebake.templates.stencils import STRIPS
 
 SPECIAL = [0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan, 1e-40, 3.5]
 # around one strip of each level (8 vectors of 16, 32 or 64 bytes) and around one tile
 SIZES = [1, 15, 16, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 1000, 2048, 4100, 8192, 8193, 20000]
-UNARY = sorted(name for name in STRIPS if BY_NAME[name].arity == 1)
-BINARY = sorted(name for name in STRIPS if BY_NAME[name].arity == 2)
+FLOATS = ("f32", "f64")
+ARITHMETIC = [BY_NAME[name] for name in sorted(STRIPS["f32"]) if not BY_NAME[name].predicate and name not in ("mov", "erf")]
+UNARY = [op.name for op in ARITHMETIC if op.arity == 1]
+BINARY = [op.name for op in ARITHMETIC if op.arity == 2]
 CALLS = {"sub": np.subtract, "mul": np.multiply, "div": np.divide, "neg": np.negative}
 
 
@@ -41,12 +43,8 @@ def values(rng: np.random.Generator, n: int, dtype: str) -> np.ndarray:
     return out
 
 
-def test_every_cheap_operation_has_its_forms():
-    assert {STENCIL_INDEX[name, dtype] for name in STRIPS for dtype in STRIP_DTYPES} == STRIP_INDEXES
-
-
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", STRIP_DTYPES)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_random_chains(dtype, level):
     """DAGs of cheap operations over arrays and scalars, with values that are used once, twice, and by the output too."""
     rng = np.random.default_rng(3)
@@ -74,7 +72,7 @@ def test_random_chains(dtype, level):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", STRIP_DTYPES)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_runs_between_other_operations(dtype, level):
     """exp ends a run, its result starts the next; scalars and reductions stand beside."""
     rng = np.random.default_rng(4)
@@ -94,7 +92,7 @@ def test_runs_between_other_operations(dtype, level):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", STRIP_DTYPES)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_sums_of_rows(dtype, level):
     """A row's sum is made while its values are in flight; two sums of two runs, values that are stored too."""
     rng = np.random.default_rng(6)
@@ -126,7 +124,7 @@ def test_in_place_and_by_rows(level):
 
 
 @pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("dtype", STRIP_DTYPES)
+@pytest.mark.parametrize("dtype", FLOATS)
 def test_short_rows_of_larger_arrays(dtype, level):
     """Rows that serve in place, with a last strip that overlaps the one before, unless an input is written in place."""
     rng = np.random.default_rng(8)

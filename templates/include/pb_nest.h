@@ -79,7 +79,7 @@ static int pb_nest_box(pb_nest *z) {
     int64_t bound = (chunk * inner * 8 + 192) * 3; /* is it sure to fit? else measure */
     if (bound * (h->n_in + h->n_ops + h->n_out + h->n_scratch) > PB_SCRATCH_BYTES || !complete) {
         pool.measure = 1;
-        pb_bind_slots(z, &pool, t, chunk, inner);
+        pb_bind_slots(z, &pool, t, chunk, inner, 0);
         pb_bind_outs(z, &pool, &g, t, chunk, inner, n_acc);
         if (pool.used > PB_SCRATCH_BYTES) {
             heap = malloc((size_t)pool.used + 64);
@@ -88,7 +88,7 @@ static int pb_nest_box(pb_nest *z) {
         }
         pool.used = 0, pool.measure = 0;
     }
-    pb_bind_slots(z, &pool, t, chunk, inner);
+    pb_bind_slots(z, &pool, t, chunk, inner, 0);
     pb_bind_outs(z, &pool, &g, t, chunk, inner, n_acc);
     if (!complete)
         for (int32_t k = 0; k < h->n_out; k++)

@@ -82,7 +82,8 @@ static char *pb_take(pb_pool *pool, int64_t bytes) {
     return p;
 }
 
-static void pb_bind_slots(pb_nest *z, pb_pool *pool, int32_t t, int64_t r, int64_t inner) {
+/* lists: operations on more than single values are done by lists of micro-operations alone. */
+static void pb_bind_slots(pb_nest *z, pb_pool *pool, int32_t t, int64_t r, int64_t inner, int lists) {
     const pb_nest_head *h = z->h;
     int64_t n = r * inner, tile_n[z->d + 1];
     int32_t td = z->d - t, n_in = h->n_in;
@@ -140,6 +141,11 @@ static void pb_bind_slots(pb_nest *z, pb_pool *pool, int32_t t, int64_t r, int64
         } else {
             pb_slot *arg[3];
             int scalar = 1, count = w[3];
+            if (lists) {
+                for (int32_t i = 0; i < count; i++) scalar &= z->slots[w[4 + i]].scalar;
+                slot->scalar = (uint8_t)scalar;
+                if (!scalar) goto bound;
+            }
             for (int32_t i = 0; i < 3; i++) {
                 arg[i] = z->slots + w[4 + (i < count ? i : 0)];
                 scalar &= arg[i]->scalar;
@@ -165,6 +171,7 @@ static void pb_bind_slots(pb_nest *z, pb_pool *pool, int32_t t, int64_t r, int64
                 op->fn = table[variant], op->variant = (uint8_t)variant;
             }
         }
+    bound:
         if (slot->scalar) {
             slot->p = (char *)&z->cells[n_in + k];
         } else if (w[7] >= 0) {

@@ -22,7 +22,7 @@ enum {
     PB_NEST_STREAM = 2,     /* at most one operation, native views, nothing reduced or indexed */
     PB_NEST_GATHER = 4,
     PB_NEST_STRIPS = 8,     /* operations of one dtype that the accumulator machine has, native views, nothing reduced or indexed */
-    PB_NEST_ROWS = 16       /* the same, or sums, maxima and minima of them: what pb_nest_rows.h can do, strides permitting */
+    PB_NEST_ROWS = 16       /* the same over lanes of one width, or reductions of them: what pb_nest_rows.h can do, strides permitting */
 };
 enum {
     PB_ACCUMULATORS = 1024, /* kept elements that one pass accumulates */

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from ...templates.stencils import ODD_INDEX, STENCIL_INDEX, STRIP_DTYPES, STRIP_INDEXES, cast_index
+from ...templates.stencils import ODD_INDEX, STENCIL_INDEX, STRIP_INDEXES, cast_index
 from ...templates.tapecode import IN_KINDS, MEMORY_CODE, NATIVE_BYTES, NATIVE_CODE, NATIVE_OF, OPCODE, REDUCTION_CODE
 from ..plan.code import In, NestCode, NodeOp, Out
 
 _ARG = ("argmax", "argmin")
 _KEEP_ORDER, _STREAM, _GATHER, _STRIPS, _ROWS = 1, 2, 4, 8, 16  # PB_NEST_*
-_ROW_REDUCTIONS = {"store", "sum", "max", "min"}
+_NUMBER_REDUCTIONS = frozenset({"store", "sum", "max", "min"})
+_ROW_REDUCTIONS = {"bool": frozenset({"store", "any", "all"}), "i32": _NUMBER_REDUCTIONS, "i64": _NUMBER_REDUCTIONS,
+                   "f32": _NUMBER_REDUCTIONS, "f64": _NUMBER_REDUCTIONS}
 _L1_BYTES = 32768
 _LARGEST_BLOCK, _SMALLEST_BLOCK, _INDEXED_BLOCK = 2048, 128, 1024
 _STRIP_BLOCK = 8192  # where scratch is hardly used: each tile costs some jumps that nobody foresaw
@@ -325,15 +327,19 @@ class _Nest:
             flags |= _GATHER
         block = _INDEXED_BLOCK if is_indexed or gathers or n_iotas else _LARGEST_BLOCK
         if is_plain and not (is_indexed or gathers or n_iotas) and STRIP_INDEXES.issuperset([op.stencil for op in ops]):
-            if not has_reduction:
+            dtypes = set(self.dtypes)
+            if not has_reduction and len(dtypes) == 1 and "bool" not in dtypes:
                 block, n_buffers = _STRIP_BLOCK, n_scratch
-                if len({op.dtype for op in ops}) == 1:
+                if ops:
                     flags |= _STRIPS
-            dtype = self.dtypes[0] if self.dtypes else ""
-            if dtype in STRIP_DTYPES and self.dtypes.count(dtype) == len(self.dtypes) and \
-                    all(out.reduce in _ROW_REDUCTIONS and out.mask < 0 for out in outs):
+            lanes = {NATIVE_BYTES[dtype] for dtype in dtypes if dtype != "bool"}  # truth values become as wide as the others
+            # under masks that lie in memory most values may not have to be read at all: tiles are passed over
+            fits = len(lanes) == 1
+            for out in outs:
+                fits = fits and out.reduce in _ROW_REDUCTIONS[self.dtypes[out.slot]] and not 0 <= out.mask < self.n_in
+            if fits:
                 flags |= _ROWS
-                item = NATIVE_BYTES[dtype]
+                item = lanes.pop()
         while block > _SMALLEST_BLOCK and block * item * n_buffers > _L1_BYTES:
             block //= 2
 
