@@ -119,7 +119,8 @@ def test_sums_of_what_lies_nowhere_beside_vectors() -> None:
     truth, outer = b.arg("truth", [rows], "bool"), b.arg("outer", [rows])
     zero = const(0)
     items = [NestInput("view", "f32", view=x), NestInput("iota", "i64", axis=1),
-             *(NestInput("view", v.dtype, view=View(v.buffer, v.dtype, x.shape, (v.strides[0], zero), zero)) for v in (truth, outer)),
+             *(NestInput("view", v.dtype, view=View(v.buffer, v.dtype, x.shape, (v.strides[0], zero), zero))
+               for v in (truth, outer)),
              NestInput("view", "f32", view=View(x.buffer, "f32", (rows, const(20)), (x.strides[0], const(8)), zero))]
     for slot, name, dtype in ((1, "sum", "i64"), (2, "any", "bool"), (3, "max", "f32"), (4, "prod", "f32")):
         axes = (rows, items[slot].view.shape[1]) if slot == 4 else (rows, columns)

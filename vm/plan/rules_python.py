@@ -382,8 +382,8 @@ def call_other(t: Typer, obj: Value, name: Value = NONE, args: Value = NONE, nam
 @rule("py.set_attribute")
 def set_attribute(t: Typer, obj: Value, name: Value, value: Value) -> Value:
     shown = name.value if isinstance(name, Static) else "an attribute"
-    raise PlanRefused(f"the program assigns '{shown}' of an object; return the value and assign it in the caller, and the rest is "
-                      "planned", kind="attribute-store")
+    raise PlanRefused(f"the program assigns '{shown}' of an object; return the value and assign it in the caller, and the rest "
+                      "is planned", kind="attribute-store")
 
 
 @rule("py.assert")
