@@ -69,6 +69,7 @@ class Module:
     hot: set[str] = field(default_factory=set)  # names called inside loops: may be inlined
     kernels: list[tuple[str, str]] = field(default_factory=list)  # (name stem, text)
     has_products: bool = False
+    has_copies: bool = False
 
     def add(self, kernel: Kernel) -> None:
         """Print a kernel. Raises PlanError when a fact of its plan is false everywhere in the bucket."""
@@ -76,6 +77,7 @@ class Module:
 
     def nest(self, function: NestFunction, is_hot: bool) -> str:
         """Name of the module's function with this text."""
+        self.has_copies |= function.is_copy
         params = ", ".join(f"{_declare(type_name, f'a{i}')}" for i, (*_, type_name) in enumerate(function.params))
         text = f"({params or 'void'}) {{\n{function.body}    return 0;\n}}\n"
         name = self.nests.get(text)
@@ -91,6 +93,8 @@ class Module:
         parts = [*_uses(bodies), '#include "pb_abi.h"', '#include "pb_bundle.h"']
         if self.has_products:
             parts.append('#include "pb_bundle_product.h"')
+        if self.has_copies:
+            parts.append('#include "pb_copy.h"')
         for text, name in self.nests.items():
             attribute = "static inline" if name in self.hot else "static PB_APART"
             parts.append(f"{attribute} int {name}{text}")

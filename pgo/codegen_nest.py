@@ -12,6 +12,7 @@ Functions are printed from parameters alone, so equal nests of a bundle share on
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,7 @@ from .codegen_vector import VectorLoop
 from .known import Known
 
 BLOCK = 256  # PB_BLOCK in pb_bundle.h
+FEW = 64  # elements whose copy costs less than the call of `pb_copy`
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class NestFunction:
     params: tuple[tuple[Reg, Reg, str], ...]
     positions: tuple[int, ...]
     label: str
+    is_copy: bool = False  # it calls `pb_copy`
 
 
 def split_nest(nest: NestCode) -> list[NestCode]:
@@ -71,6 +74,9 @@ class _Printer(LoopPrinter):
 
     def run(self) -> NestFunction:
         self.set_up()
+        if self.is_copy():
+            self.print_copy()
+            return NestFunction(self.out.text(), tuple((*key, self.types[key[0]]) for key in self.params), (), self.label(), True)
         self.check_indices()
         self.choose_loops()
         self.print_addresses()
@@ -85,6 +91,30 @@ class _Printer(LoopPrinter):
         short = list(dict.fromkeys(names))
         dtype = self.nest.slot_dtype(self.nest.outs[0].slot) if self.nest.outs else "none"
         return "_".join([*(short if len(short) <= 3 else [*short[:2], short[-1]]), dtype]) if short else f"copy_{dtype}"
+
+    # --- copies -------------------------------------------------------------------------------------------------------
+
+    def is_copy(self) -> bool:
+        """Whether the nest only copies, and `pb_copy` does it better than a loop: more than one axis, not a few elements, or of a
+        type that would be converted on the way."""
+        nest = self.nest
+        if nest.ops or len(nest.outs) != 1 or list(self.inputs) != [0] or len(nest.inputs) != 1:
+            return False
+        out, item = nest.outs[0], nest.inputs[0]
+        if out.reduce != "store" or out.mask >= 0 or out.indexes or out.memory != item.memory:
+            return False
+        extents = [x.value for x in self.extents if x.value != 1]
+        if item.memory == item.dtype and (len(extents) < 2 or (None not in extents and math.prod(extents) < FEW)):
+            return False
+        return bool(extents)
+
+    def print_copy(self) -> None:
+        source, target = self.inputs[0], self.outs[0]
+        axes = [a for a, extent in enumerate(self.extents) if extent.value != 1]
+        for name, values in (("n", self.extents), ("to", target.strides), ("from", source.strides)):
+            self.out(f"int64_t {name}[] = {{{', '.join(values[a].text() for a in axes)}}};")
+        ends = f"{self.address(target, (), str)}, {self.address(source, (), str)}"
+        self.out(f"pb_copy({ends}, {source.item_bytes}, {len(axes)}, n, to, from);")
 
     # --- the innermost loop -------------------------------------------------------------------------------------------
 

@@ -105,6 +105,24 @@ def test_random_nests() -> None:
     fuzz_nests(0, 48)
 
 
+def test_copies() -> None:
+    """Views that are only copied: slices, turned ones, every dtype, few elements and long rows."""
+    built = {}
+    for dtype in ("bool", "i8", "f16", "i32", "f32", "f64"):
+        for order in ((0, 1, 2), (0, 2, 1), (2, 0, 1), (1, 2, 0)):
+            for layout in "CS":
+                b = Builder(f"copy_{dtype}_{''.join(map(str, order))}_{layout}")
+                x = b.arg("x", [None, None, None], dtype, layout=layout)
+                b.ret(b.transpose(b.slice(x, 1, 1, x.shape[1]), order))
+                built[b.name] = b
+    runs = drivers({name: lower_plan(b.plan()) for name, b in built.items()})
+    source = c_source([Kernel("pb_one", lower_plan(built["copy_f32_021_S"].plan()), {})])
+    assert "pb_copy(" in source
+    for name, b in built.items():
+        for shape in ((1, 2, 1), (2, 3, 4), (3, 18, 33), (2, 6, 300), (0, 2, 2), (40, 41, 3)):
+            check(b, runs[name], **{f"x.shape[{d}]": n for d, n in enumerate(shape)})
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1000, 2000, 100))
 def test_many_random_nests(first: int) -> None:

@@ -1,4 +1,4 @@
-"""Nests that only copy, between views of every layout, for every CPU level of the host: pb_nest_copy.h."""
+"""Nests that only copy, between views of every layout, for every CPU level of the host: pb_copy.h."""
 
 from __future__ import annotations
 

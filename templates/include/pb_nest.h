@@ -6,7 +6,8 @@
  * of micro-operations (pb_nest_strips.h). Views that are
  * contiguous over the tile serve in place, and the last operation writes straight into a contiguous output; views that
  * do not move within the tile are scalars; the rest is copied to or from scratch. Where all operations are cheap ones and rows are
- * long enough, there are no tiles: one list does row after row (pb_nest_rows.h). Copies of contiguous rows go row by row too (pb_nest_copy.h).
+ * long enough, there are no tiles: one list does row after row (pb_nest_rows.h). Nests that only copy
+ * have loops of their own (pb_copy.h).
  *
  * `compress` outputs append the tile's elements under their mask; such nests, like scatters, keep the program's order.
  *
@@ -17,8 +18,8 @@
  */
 #ifndef PB_NEST_H
 #define PB_NEST_H
+#include "pb_copy.h"
 #include "pb_nest_bind.h"
-#include "pb_nest_copy.h"
 #include "pb_nest_rows.h"
 #include <stdlib.h>
 
@@ -243,6 +244,13 @@ static void pb_store_identities(const pb_nest *z, const int32_t *axes) {
     }
 }
 
+static int pb_is_copy(const pb_nest *z) {
+    const pb_nest_head *h = z->h;
+    if (h->n_ops || h->n_in != 1 || h->n_out != 1 || z->in->w[0] != PB_IN_VIEW) return 0;
+    const int32_t *w = z->out->w;
+    return w[0] == PB_R_store && w[6] < 0 && w[9] == 0 && z->in->x->memory == z->out->x->memory;
+}
+
 /* Run the nest whose head is at `words`: 0, or 1 when trapped. */
 static int pb_nest_run(pb_frame *frame, const int32_t *words) {
     const pb_nest_head *h = (const pb_nest_head *)words;
@@ -305,9 +313,12 @@ static int pb_nest_run(pb_frame *frame, const int32_t *words) {
         w += 10 + h->n_axes + 3 * w[9];
     }
     if (empty) return pb_store_identities(&z, axes), 0;
+    if (pb_is_copy(&z)) {
+        pb_copy(pb_here(out->x), pb_here(in->x), in->x->item, z.d, e, out->x->s, in->x->s);
+        return 0;
+    }
     if (z.d == 0) z.d = 1;
     else if (z.d > 1) pb_order_axes(&z, is_arg);
-    if (pb_is_copy(&z)) return pb_nest_copy(&z), 0;
     if (pb_fits_rows(&z) && pb_nest_rows(&z) == 0) return 0;
     return pb_nest_box(&z);
 }

@@ -1,27 +1,23 @@
-/* Nests that do nothing but copy between views of one dtype: rows of bytes where both innermost axes are contiguous, tiles that are
- * turned where the source is contiguous along another axis, single elements else.
+/* Copies between views of one element size: rows of bytes where both innermost axes are contiguous, tiles that are turned where the
+ * source is contiguous along another axis, single elements else.
  *
- * Slices, pads, joins, windows and changes of layout are such nests, with rows of any length: a row costs about as many
- * instructions as it has registers.
+ * Slices, pads, joins, windows and changes of layout are such copies, with rows of any length: a row costs about as many
+ * instructions as it has registers. Nests that do nothing else come here, on the tape (pb_nest.h) and in bundles (pgo/codegen_nest.py).
  */
-#ifndef PB_NEST_COPY_H
-#define PB_NEST_COPY_H
-#include "pb_nest_types.h"
+#ifndef PB_COPY_H
+#define PB_COPY_H
+#include "pb_compiler.h"
+#include "pb_width.h"
+#include <stdint.h>
 #include <string.h>
 
+#define PB_COPY_INLINE static inline __attribute__((always_inline))
 enum { PB_LONG_COPY = 1024 }; /* bytes of a row from which on the C library's copy is worth its call */
-
-static int pb_is_copy(const pb_nest *z) {
-    const pb_nest_head *h = z->h;
-    if (h->n_ops || h->n_in != 1 || h->n_out != 1 || h->reduced || z->in->w[0] != PB_IN_VIEW) return 0;
-    const int32_t *w = z->out->w;
-    return w[0] == PB_R_store && w[6] < 0 && w[9] == 0 && z->in->x->memory == z->out->x->memory && z->in->x->s[z->d - 1] != 0;
-}
 
 /* --- rows ------------------------------------------------------------------------------------------------------------------ */
 
 /* n <= bytes <= 2 * n: both ends. All is read before anything is written, so a row may be copied to where it lies. */
-PB_INLINE void pb_copy_ends(char *to, const char *from, int64_t bytes, const int n) {
+PB_COPY_INLINE void pb_copy_ends(char *to, const char *from, int64_t bytes, const int n) {
     char head[n], tail[n];
     memcpy(head, from, n), memcpy(tail, from + bytes - n, n);
     memcpy(to, head, n), memcpy(to + bytes - n, tail, n);
@@ -55,17 +51,18 @@ static void pb_copy_rows(char *to, int64_t to_step, const char *from, int64_t fr
 /* --- single elements --------------------------------------------------------------------------------------------------------- */
 
 #define PB_IN_ORDER(x) __asm__ volatile("" : "+r"(x))
-/* Every other element and the reverse of a row are vector code: their steps are known to the compiler. With others it would take
+/* One element over and over, every other one and the reverse of a row are vector code: their steps are known to the compiler. With others it would take
  * vectors apart, which is slower than one element after the other. */
 #define PB_COPY_ELEMENTS(bits)                                                                                          \
     typedef uint##bits##_t pb_any##bits __attribute__((aligned(1), may_alias));                                         \
-    PB_INLINE void pb_copy_steps##bits(char *restrict to, const int64_t to_step, const char *restrict from,             \
+    PB_COPY_INLINE void pb_copy_steps##bits(char *restrict to, const int64_t to_step, const char *restrict from,             \
                                        const int64_t from_step, int64_t n) {                                            \
         for (int64_t i = 0; i < n; i++) *(pb_any##bits *)(to + i * to_step) = *(const pb_any##bits *)(from + i * from_step); \
     }                                                                                                                   \
     static void pb_copy_each##bits(char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n) {         \
         const int64_t item = bits / 8;                                                                                  \
-        if (to_step == item && from_step == 2 * item) pb_copy_steps##bits(to, item, from, 2 * item, n);                 \
+        if (to_step == item && from_step == 0) pb_copy_steps##bits(to, item, from, 0, n);                               \
+        else if (to_step == item && from_step == 2 * item) pb_copy_steps##bits(to, item, from, 2 * item, n);                 \
         else if (to_step == item && from_step == -item) pb_copy_steps##bits(to, item, from, -item, n);                  \
         else                                                                                                            \
             PB_UNROLL(4) for (int64_t i = 0; i < n; i++, to += to_step, from += from_step) {                            \
@@ -101,7 +98,7 @@ static pb_copy_fn pb_copy_each(int32_t item) {
 #define PB_TURN(bits, n)                                                                                                \
     typedef uint##bits##_t pb_line##bits __attribute__((vector_size(16)));                                              \
     typedef uint##bits##_t pb_linemem##bits __attribute__((vector_size(16), aligned(1), may_alias));                    \
-    PB_INLINE void pb_turn##bits(char *to, int64_t to_step, const char *from, int64_t from_step) {                      \
+    PB_COPY_INLINE void pb_turn##bits(char *to, int64_t to_step, const char *from, int64_t from_step) {                      \
         pb_line##bits x[n], y[n];                                                                                       \
         PB_UNROLL(16) for (int i = 0; i < n; i++) x[i] = *(const pb_linemem##bits *)(from + i * from_step);             \
         PB_UNROLL(16) for (int round = 1; round < n; round *= 2) {                                                      \
@@ -145,38 +142,69 @@ static pb_turn_fn pb_copy_turned(int32_t item) {
 
 /* --- the space --------------------------------------------------------------------------------------------------------------- */
 
-/* The axis along which the source of a nest with a contiguous result is contiguous, if tiles are worth turning; else -1. */
-static int32_t pb_turned_axis(const pb_nest *z) {
-    const pb_operand *from = z->in->x, *to = z->out->x;
-    const int32_t t = z->d - 1;
-    if (to->s[t] != to->item || from->s[t] == from->item || z->e[t] * to->item < 16) return -1;
+/* A copy's axes, outermost first: extents, byte strides of the result and of the source. */
+typedef struct {
+    int32_t d, item;
+    int64_t *n, *to, *from;
+} pb_copy_space;
+
+/* Axes stand as they lie in the result; what both see as one axis becomes one. */
+static void pb_order_copy(pb_copy_space *c) {
+    int32_t d = 0;
+    for (int32_t j = 0; j < c->d; j++) {
+        const int64_t n = c->n[j], to = c->to[j], from = c->from[j], size = to < 0 ? -to : to;
+        int32_t i = d;
+        if (n == 1) continue;
+        for (; i > 0 && (c->to[i - 1] < 0 ? -c->to[i - 1] : c->to[i - 1]) < size; i--)
+            c->n[i] = c->n[i - 1], c->to[i] = c->to[i - 1], c->from[i] = c->from[i - 1];
+        c->n[i] = n, c->to[i] = to, c->from[i] = from, d++;
+    }
+    if (d == 0) c->n[0] = 1, c->to[0] = c->from[0] = c->item, d = 1;
+    c->d = 1;
+    for (int32_t j = 1; j < d; j++) {
+        const int32_t i = c->d - 1;
+        if (c->to[i] == c->to[j] * c->n[j] && c->from[i] == c->from[j] * c->n[j]) {
+            c->n[i] *= c->n[j], c->to[i] = c->to[j], c->from[i] = c->from[j];
+        } else {
+            c->n[c->d] = c->n[j], c->to[c->d] = c->to[j], c->from[c->d] = c->from[j], c->d++;
+        }
+    }
+}
+
+/* The axis along which the source of a contiguous result is contiguous, if tiles are worth turning; else -1. */
+static int32_t pb_turned_axis(const pb_copy_space *c) {
+    const int32_t t = c->d - 1;
+    if (c->to[t] != c->item || c->from[t] == c->item || c->n[t] * c->item < 16) return -1;
     for (int32_t j = 0; j < t; j++)
-        if (from->s[j] == from->item && z->e[j] * to->item >= 16) return j;
+        if (c->from[j] == c->item && c->n[j] * c->item >= 16) return j;
     return -1;
 }
 
-static void pb_nest_copy(const pb_nest *z) {
-    const pb_operand *from = z->in->x, *to = z->out->x;
-    const int32_t t = z->d - 1, item = from->item, turned = pb_turned_axis(z), inner = turned < 0 ? t - 1 : turned;
-    const int is_rows = from->s[t] == item && to->s[t] == item;
+/* to[...] = from[...] over d axes of extents n; strides in bytes. The arrays are scratch, of d + 1 elements. A view may be copied
+ * onto itself; else the two must not overlap. */
+static PB_APART void pb_copy(char *to, const char *from, int32_t item, int32_t d, int64_t *n, int64_t *to_strides, int64_t *from_strides) {
+    pb_copy_space c = {.d = d, .item = item, .n = n, .to = to_strides, .from = from_strides};
+    for (int32_t j = 0; j < d; j++)
+        if (n[j] <= 0) return;
+    pb_order_copy(&c);
+    const int32_t t = c.d - 1, turned = pb_turned_axis(&c), inner = turned < 0 ? t - 1 : turned;
+    const int is_rows = c.from[t] == item && c.to[t] == item;
     const pb_copy_fn each = pb_copy_each(item);
     /* done at once: the innermost axis, and `inner`, if there is one */
-    const int64_t n = z->e[t], rows = inner < 0 ? 1 : z->e[inner];
-    const int64_t from_step = inner < 0 ? 0 : from->s[inner], to_step = inner < 0 ? 0 : to->s[inner];
-    const char *src = pb_here(from);
-    char *dst = pb_here(to);
-    int64_t at[z->d];
+    const int64_t length = n[t], rows = inner < 0 ? 1 : n[inner];
+    const int64_t to_step = inner < 0 ? 0 : c.to[inner], from_step = inner < 0 ? 0 : c.from[inner];
+    int64_t at[c.d];
     for (int32_t j = 0; j < t; j++) at[j] = 0;
     for (;;) {
-        if (is_rows) pb_copy_rows(dst, to_step, src, from_step, n * item, rows);
-        else if (turned >= 0) pb_copy_turned(item)(dst, to_step, src, from->s[t], rows, n);
-        else for (int64_t i = 0; i < rows; i++) each(dst + i * to_step, to->s[t], src + i * from_step, from->s[t], n);
+        if (is_rows) pb_copy_rows(to, to_step, from, from_step, length * item, rows);
+        else if (turned >= 0) pb_copy_turned(item)(to, to_step, from, c.from[t], rows, length);
+        else for (int64_t i = 0; i < rows; i++) each(to + i * to_step, c.to[t], from + i * from_step, c.from[t], length);
         int32_t j = t - 1;
         for (; j >= 0; j--) {
             if (j == inner) continue;
-            src += from->s[j], dst += to->s[j];
-            if (++at[j] < z->e[j]) break;
-            src -= from->s[j] * z->e[j], dst -= to->s[j] * z->e[j], at[j] = 0;
+            from += c.from[j], to += c.to[j];
+            if (++at[j] < n[j]) break;
+            from -= c.from[j] * n[j], to -= c.to[j] * n[j], at[j] = 0;
         }
         if (j < 0) return;
     }
