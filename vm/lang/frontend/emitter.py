@@ -231,9 +231,10 @@ class Emitter:
             elif op == codes.INPLACE_TENSOR:
                 kernels.add(args[3])
             code.append(Instruction(op, args, dtype, symbol))
-            position = places.get(id(at))
+            key = id(at)
+            position = places.get(key)
             if position is None:
-                position = places[id(at)] = Position(*frame.place(at))
+                position = places[key] = Position(*frame.place(at))
             positions.append(position)
             if frame is not last:
                 last, chain = frame, call_chain(frame, chains)

@@ -29,6 +29,7 @@ MAX_HELD = 512      # objects that one expression is followed to
 UNKNOWN: Any = Mark()  # in place of an item that nothing is known of
 NOTHING: Any = object()  # in place of the items of what has none: of an empty list, say, that holds layers another time
 _NO_CONTAINERS = (np.ndarray, np.generic, int, float, complex, str, bytes, Mark)  # of layers, at no time
+_COMPUTED = frozenset((ast.BinOp, ast.Compare, ast.UnaryOp))  # numbers and arrays
 _VIEWS = ("items", "values", "keys")
 
 
@@ -89,8 +90,11 @@ class Held(Emitter):
         return list(islice(known.values(), MAX_HELD))
 
     def _held(self, node: ast.expr, frame: Frame, active: set[tuple[int, str]]) -> list[Any]:
-        if isinstance(node, ast.Name):
-            return self._held_name(node.id, frame, active)
+        cls = node.__class__
+        if cls is ast.Name:
+            return self._held_name(node.id, frame, active)  # type: ignore[attr-defined]
+        if cls in _COMPUTED:
+            return []
         if isinstance(node, ast.Attribute):
             return [found for base in self._held(node.value, frame, active)
                     if (found := held_attribute(base, self._named(node.attr, frame))) is not UNKNOWN]
@@ -198,6 +202,8 @@ class Held(Emitter):
             if isinstance(func, ast.Attribute) and func.attr in _VIEWS and not node.args:
                 mappings = [m for m in self._held(func.value, frame, active) if isinstance(m, dict)]
                 return [item for m in mappings for item in (islice(getattr(m, func.attr)(), MAX_HELD) if m else (NOTHING,))]
+            if func.__class__ is not ast.Name:
+                return []
             inner, self.frame = self.frame, frame
             try:
                 called = self.static(func)

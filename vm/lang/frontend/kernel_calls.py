@@ -54,7 +54,7 @@ class KernelCalls(Expressions):
             known = _places[kernel.id] = (next((i for i, p in enumerate(parameters) if p.collect), -1),
                                           {p.name: i for i, p in enumerate(parameters) if p.collect != "*"})
         collector, places = known
-        if has_stars(node) and (collector < 0 or any([k.arg is None for k in node.keywords])):
+        if has_stars(node) and (collector < 0 or any(k.arg is None for k in node.keywords)):
             node = self.spread(node)
         args = node.args[skip:] if skip else node.args
         positional = list(leading)

@@ -452,7 +452,10 @@ def has_stars(node: ast.Call) -> bool:
     for arg in node.args:
         if arg.__class__ is ast.Starred:
             return True
-    return any([keyword.arg is None for keyword in node.keywords])
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            return True
+    return False
 
 
 def is_static(value: object) -> bool:
