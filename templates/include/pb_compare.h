@@ -7,7 +7,7 @@
 #ifndef PB_COMPARE_H
 #define PB_COMPARE_H
 #include "pb_block.h"
-#include "pb_width.h"
+#include "pb_vector.h"
 
 #if !defined(__clang__) && (PB_VECTOR_BYTES == 32 || (PB_VECTOR_BYTES == 16 && (defined(__SSSE3__) || defined(__aarch64__))))
 #define PB_COMPARES 1
@@ -18,12 +18,8 @@
 #if PB_COMPARES
 typedef uint8_t pb_answers __attribute__((vector_size(PB_VECTOR_BYTES)));
 typedef uint8_t pb_answers_at __attribute__((vector_size(PB_VECTOR_BYTES), aligned(1), may_alias));
-typedef pb_i32 pb_lanes_4 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(1), may_alias));
-typedef pb_i64 pb_lanes_8 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(1), may_alias));
-typedef pb_f32 pb_compared_f32 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(4), may_alias));
-typedef pb_f64 pb_compared_f64 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(8), may_alias));
-typedef pb_i32 pb_compared_i32 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(4), may_alias));
-typedef pb_i64 pb_compared_i64 __attribute__((vector_size(PB_VECTOR_BYTES), aligned(8), may_alias));
+typedef pb_v_i32 pb_lanes_4;
+typedef pb_v_i64 pb_lanes_8;
 
 /* answer i is that of lane i % L of vector i / L, where L lanes of W bytes are a vector */
 #define PB_ANSWER(W, i) (W) * ((i) % (PB_VECTOR_BYTES / (W))) + (i) / (PB_VECTOR_BYTES / (W))
@@ -48,16 +44,16 @@ typedef pb_i64 pb_compared_i64 __attribute__((vector_size(PB_VECTOR_BYTES), alig
 }
 typedef pb_i32 pb_lane_4;
 typedef pb_i64 pb_lane_8;
-#define PB_COMPARED(T, p) *(const pb_compared_##T *)((p) + i + k * L)
+#define PB_COMPARED(T, p) pb_v_at_##T((p) + i + k * L)
 
 #define PB_BLOCK_COMPARE(op, cmp, T, W)                                                                                 \
     PB_BLOCK_HEAD(pb_block_##op##_##T, bool) const pb_##T *a = (const pb_##T *)a_, *b = (const pb_##T *)b_;             \
     PB_COMPARE_LOOP(op, cmp, T, W, PB_COMPARED(T, a), PB_COMPARED(T, b), a[i], b[i])                                    \
     PB_BLOCK_HEAD(pb_block_##op##_##T##_vs, bool) const pb_##T *a = (const pb_##T *)a_, b = *(const pb_##T *)b_;        \
-    const pb_compared_##T all = b - (pb_compared_##T){0};                                                               \
+    const pb_v_##T all = pb_v_fill_##T(b);                                                                              \
     PB_COMPARE_LOOP(op, cmp, T, W, PB_COMPARED(T, a), all, a[i], b)                                                     \
     PB_BLOCK_HEAD(pb_block_##op##_##T##_sv, bool) const pb_##T *b = (const pb_##T *)b_, a = *(const pb_##T *)a_;        \
-    const pb_compared_##T all = a - (pb_compared_##T){0};                                                               \
+    const pb_v_##T all = pb_v_fill_##T(a);                                                                              \
     PB_COMPARE_LOOP(op, cmp, T, W, all, PB_COMPARED(T, b), a, b[i])
 #else
 #define PB_BLOCK_COMPARE(op, cmp, T, W) PB_BLOCK2(op, T, bool) PB_BLOCK2_VS(op, T, bool) PB_BLOCK2_SV(op, T, bool)
