@@ -11,6 +11,7 @@ from plan_eval import CodeEvaluator, StepEvaluator
 from plan_models import row_softmax
 from plan_random import random_plan
 
+import prebake
 from prebake.vm.plan.block import BLOCK_BYTES
 from prebake.vm.plan.extents import const, symbol
 from prebake.vm.plan.lower import lower_plan
@@ -156,3 +157,24 @@ def test_blocks_keep_the_arena_in_the_cache() -> None:
     assert plain > 400 * 100 * 4 and fused < BLOCK_BYTES
     few = arena_bytes(row_softmax(), {"x.shape[0]": 2, "x.shape[1]": 100}, passes=True)
     assert few <= 2 * 448 + 2 * 64, "no more rows than there are"
+
+
+@prebake.jit
+def _resized(image, size):
+    """Extents that come from a float: nothing bounds them but the integers that a plan takes."""
+    h, w = image.shape[:2]
+    scale = min(size / h, size / w)
+    nh, nw = int(round(h * scale)), int(round(w * scale))
+    rows = (np.arange(nh) / scale).astype(int).clip(0, h - 1)
+    columns = (np.arange(nw) / scale).astype(int).clip(0, w - 1)
+    out = np.full((size, size, 3), 114, dtype=image.dtype)
+    out[(size - nh) // 2:(size - nh) // 2 + nh, :nw] = image[rows][:, columns]
+    return out
+
+
+def test_temporaries_that_nothing_bounds_take_what_they_need() -> None:
+    """Their bounds' product passed 64 bits: the arena was too small (a crash)."""
+    image = np.arange(180, dtype=np.uint8).reshape(6, 10, 3)
+    for size in (12, 5, 20):
+        np.testing.assert_array_equal(_resized(image, size), _resized.__wrapped__(image, size))
+    assert _resized.stats()["jit"] == 3

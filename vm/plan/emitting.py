@@ -34,6 +34,8 @@ from .steps import (
 from .typer_state import State
 from .values import COMPUTE, ODD, Arr, Num, Static, Value, is_float
 
+_MAX_GUESS = 1 << 16  # a number that bounds an extent which the program computes; greater ones say nothing of its size
+
 Shape: TypeAlias = "tuple[Expr, ...]"
 
 
@@ -72,7 +74,7 @@ class Emitting(State):
         for extent in shape:
             exact = mul(exact, extent)
             upper = extent if extent.is_entry else self.facts.upper_entry(extent)
-            if upper is None:
+            if upper is None or (upper is not extent and upper.value is not None and upper.value > _MAX_GUESS):
                 is_bounded = False
             else:
                 size = mul(size, upper)
