@@ -64,7 +64,7 @@ class _Reader:
         return ConfigError(message, file=self.path, line=mark.line + 1 if mark else 0,
                            column=mark.column + 1 if mark else 0, key=key, hint=hint)
 
-    def pairs(self, node, key: str, known: Sequence[str] | None = None) -> dict:  # type: ignore[no-untyped-def,type-arg]
+    def pairs(self, node, key: str, known: Sequence[str] | None = None) -> dict:
         """name -> (key node, value node) of a mapping; unknown and doubled names are refused."""
         if node is None or node.id != "mapping":
             raise self.fail(node, key, f"a mapping is expected here, not {_kind(node)}")
@@ -81,7 +81,7 @@ class _Reader:
             found[name] = (name_node, value)
         return found
 
-    def value(self, node, key: str, kinds: tuple[type, ...], what: str) -> object:  # type: ignore[no-untyped-def]
+    def value(self, node, key: str, kinds: tuple[type, ...], what: str) -> object:
         """A scalar of one of `kinds` (bool is not int here)."""
         if node.id == "scalar":
             try:
@@ -92,7 +92,7 @@ class _Reader:
                 return value
         raise self.fail(node, key, f"{what} is expected here, not {_kind(node)}")
 
-    def file(self, root) -> BucketsFile:  # type: ignore[no-untyped-def]
+    def file(self, root) -> BucketsFile:
         top = self.pairs(root, "", ("version", "functions"))
         if "version" not in top:
             raise self.fail(root, "version", "is missing", f"begin the file with `version: {SCHEMA_VERSION}`")
@@ -109,9 +109,9 @@ class _Reader:
             for name, (name_node, node) in self.pairs(top["functions"][1], "functions").items():
                 functions.append(self.function(name, name_node, node))
         remarks["end"] = Remark(self.comments.above(len(self.comments.lines)))
-        return BucketsFile(Path(self.path), tuple(functions), int(version), own, remarks)  # type: ignore[call-overload]
+        return BucketsFile(Path(self.path), tuple(functions), int(version), own, remarks)
 
-    def function(self, qualname: str, name_node, node) -> FunctionBuckets:  # type: ignore[no-untyped-def]
+    def function(self, qualname: str, name_node, node) -> FunctionBuckets:
         key = f"functions.{qualname}"
         parts = self.pairs(node, key, ("symbols", "options", "buckets"))
         name_remark = self.comments.of_key(name_node, node)
@@ -128,7 +128,7 @@ class _Reader:
         return FunctionBuckets(qualname, symbols, options, tuple(buckets), name_remark.above,
                                name_node.start_mark.line + 1, remarks, places)
 
-    def symbols(self, node, key: str,  # type: ignore[no-untyped-def]
+    def symbols(self, node, key: str,
                 places: dict[str, tuple[int, int]]) -> dict[str, tuple[str, ...]]:
         symbols: dict[str, tuple[str, ...]] = {}
         owner: dict[str, str] = {}
@@ -146,7 +146,7 @@ class _Reader:
                 places[symbol] = (item.start_mark.line + 1, item.start_mark.column + 1)
         return symbols
 
-    def options(self, node, key: str) -> dict[str, object]:  # type: ignore[no-untyped-def]
+    def options(self, node, key: str) -> dict[str, object]:
         from ..vm import options as table
 
         options: dict[str, object] = {}
@@ -162,12 +162,12 @@ class _Reader:
                                 getattr(error, "hint", "")) from error
         return options
 
-    def plain(self, node, key: str) -> object:  # type: ignore[no-untyped-def]
+    def plain(self, node, key: str) -> object:
         if node.id == "sequence":
             return [self.plain(item, key) for item in node.value]
         return self.value(node, key, (str, int, float, bool, type(None)), "a plain value or a list of them")
 
-    def bucket(self, node, key: str, symbols: Mapping[str, tuple[str, ...]]) -> Bucket:  # type: ignore[no-untyped-def]
+    def bucket(self, node, key: str, symbols: Mapping[str, tuple[str, ...]]) -> Bucket:
         extents: dict[str, tuple[int, int]] = {}
         owner = {symbol: short for short, tied in symbols.items() for symbol in tied if symbol not in symbols}
         words: dict[str, object] = {}
@@ -194,7 +194,7 @@ class _Reader:
         return Bucket(extents, comments=self.comments.above(line), tail=self.comments.behind(node.end_mark), line=line + 1,
                       **words)  # type: ignore[arg-type]
 
-    def extent(self, node, key: str, least: int = 0) -> tuple[int, int]:  # type: ignore[no-untyped-def]
+    def extent(self, node, key: str, least: int = 0) -> tuple[int, int]:
         if node.id != "sequence":
             lo = hi = self._bound(node, key, least)
         elif len(node.value) != 2:
@@ -208,7 +208,7 @@ class _Reader:
             raise self.fail(node, key, "only the upper bound may be inf")
         return lo, hi
 
-    def _bound(self, node, key: str, least: int) -> int:  # type: ignore[no-untyped-def]
+    def _bound(self, node, key: str, least: int) -> int:
         if node.id == "scalar" and node.value in ("inf", ".inf"):
             return UNBOUNDED
         value = self.value(node, key, (int,), "an extent (a whole number, or [lo, hi])")
@@ -216,7 +216,7 @@ class _Reader:
             raise self.fail(node, key, f"{value} is no extent")
         return int(value)  # type: ignore[call-overload]
 
-    def gain(self, node, key: str) -> Gain:  # type: ignore[no-untyped-def]
+    def gain(self, node, key: str) -> Gain:
         pairs = self.pairs(node, key, ("wider", "tape"))
         return Gain(**{name: float(self.value(value, f"{key}.{name}", (int, float), "a number"))  # type: ignore[arg-type]
                        for name, (_, value) in pairs.items()})

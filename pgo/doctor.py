@@ -69,7 +69,7 @@ def _dispatcher() -> str:
     return f"a small call is served by: {served}"
 
 
-def _double(x):  # type: ignore[no-untyped-def]
+def _double(x):
     return x + x
 
 

@@ -38,14 +38,14 @@ class build_prebake(Command):
     @property
     def options(self) -> ProjectOptions:
         """The project's options."""
-        return self.distribution._prebake_options  # type: ignore[attr-defined, no-any-return]
+        return self.distribution._prebake_options  # type: ignore[attr-defined]
 
     def source_folder(self, package: str) -> Path:
         """The source folder of a top-level package, or the folder that holds a top-level module."""
         build_py = self.get_finalized_command("build_py")
         if package in (getattr(build_py, "py_modules", None) or ()):
-            return Path(build_py.get_package_dir(""))  # type: ignore[attr-defined]
-        return Path(build_py.get_package_dir(package))  # type: ignore[attr-defined]
+            return Path(build_py.get_package_dir(""))
+        return Path(build_py.get_package_dir(package))
 
     def run(self) -> None:
         """Build; setuptools' errors carry the reason."""
@@ -58,7 +58,7 @@ class build_prebake(Command):
             assert self.build_lib is not None
             return Path(self.build_lib) if package in modules else Path(self.build_lib) / package
 
-        roots = {str(Path(build_py.get_package_dir("") or ".").resolve())}  # type: ignore[attr-defined]
+        roots = {str(Path(build_py.get_package_dir("") or ".").resolve())}
         for package in self.distribution.packages or ():
             folder = self.source_folder(package.partition(".")[0])
             if folder.name == package.partition(".")[0]:

@@ -153,4 +153,4 @@ def setup_error(error: PrebakeError) -> Exception:
     """The error as setuptools prints it: without a traceback."""
     from setuptools.errors import SetupError
 
-    return SetupError(f"prebake: {error}")  # type: ignore[no-any-return]
+    return SetupError(f"prebake: {error}")

@@ -293,7 +293,7 @@ def _dispatch_ns() -> float:
     return min(best, 1_000.0)  # more than that, and the interpreter answered
 
 
-def _probe(x):  # type: ignore[no-untyped-def]
+def _probe(x):
     return -x
 
 

@@ -71,7 +71,7 @@ def built_levels() -> tuple[Level, ...]:
 
 def can_run(level: Level) -> bool:
     """Whether this host and its operating system have what a level's code uses; NumPy asked them."""
-    from numpy._core._multiarray_umath import __cpu_features__ as features  # type: ignore[import-not-found]
+    from numpy._core._multiarray_umath import __cpu_features__ as features
 
     return all(features.get(feature, feature in _TOLD_LATE) for feature in level.features)
 

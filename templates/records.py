@@ -77,7 +77,7 @@ def _init_of(count: int) -> CodeType:
     body = "; ".join([f"self.{name} = {name}" for name in names]) or "pass"
     space: dict[str, Any] = {}
     exec(f"def __init__({', '.join(['self', *names])}): {body}", space)
-    return space["__init__"].__code__  # type: ignore[no-any-return]
+    return space["__init__"].__code__
 
 
 def _made(cls: type, eq: bool, slots: bool) -> type:

@@ -121,7 +121,7 @@ def check_options(given: Mapping[str, object] | None) -> dict[str, Any]:
 
 
 def _known(name: object) -> Option:
-    option = OPTIONS.get(name) if isinstance(name, str) else None  # type: ignore[call-overload]
+    option = OPTIONS.get(name) if isinstance(name, str) else None
     if option is None:
         hint = suggest(str(name), list(OPTIONS)) or "options are " + ", ".join(sorted(OPTIONS))
         raise ConfigError(f"unknown option {name!r}", key="options", hint=hint)

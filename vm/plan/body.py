@@ -139,7 +139,7 @@ class NestBody:
 
     def number(self, slot: Slot) -> int:
         """Slot number in the finished nest."""
-        return slot if slot >= 0 else len(self.inputs) + ~slot  # type: ignore[no-any-return]
+        return slot if slot >= 0 else len(self.inputs) + ~slot
 
     def finish(self) -> list[NestOp]:
         """The DAG with final slot numbers."""
@@ -181,7 +181,7 @@ class ScalarBody:
             raise PlanRefused(f"{name} is not planned for {dtype}", kind="dtype")
         if name in _FOLD and all(isinstance(s, Literal) for s in slots):
             with np.errstate(all="ignore"):
-                out = _FOLD[name](*(_NUMPY[dtype](s.value) for s in slots))  # type: ignore[attr-defined, operator]
+                out = _FOLD[name](*(_NUMPY[dtype](s.value) for s in slots))
             return Literal(out.item(), result_dtype(name, dtype))
         return self._push(name, result_dtype(name, dtype), dtype, slots)
 
@@ -200,11 +200,11 @@ class ScalarBody:
         reg = ScalarReg(dtype, name)
         if dtype == "i64":
             reg.expr = self.new_int(name)  # type: ignore[operator]
-        self.steps.append(ScalarOpStep(name, reg, slots, operand_dtype))  # type: ignore[arg-type]
+        self.steps.append(ScalarOpStep(name, reg, slots, operand_dtype))
         return reg
 
     def dtype(self, slot: Slot) -> str:
-        return "i64" if isinstance(slot, Expr) else slot.dtype  # type: ignore[attr-defined]
+        return "i64" if isinstance(slot, Expr) else slot.dtype
 
 
 def set_all(steps: list[Step], pairs: list[tuple[ScalarReg, Operand]]) -> None:

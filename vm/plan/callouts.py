@@ -241,7 +241,7 @@ def _result(t: Any, made: Made, extents: dict[int, ScalarReg]) -> tuple[CallResu
 
 def _extent(t: Any, extent: Unknown) -> Expr:
     if extent.high is not None:
-        return t.facts.new_register("n", extent.low, extent.high)  # type: ignore[no-any-return]
+        return t.facts.new_register("n", extent.low, extent.high)
     expr = register("n", 0, 2**47)  # no array is larger; that bounds numbers, and no allocation
     t.facts.bounds_of[expr.terms[0][0][0]] = (as_expr(extent.low), None)
     return expr

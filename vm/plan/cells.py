@@ -69,7 +69,7 @@ class Cells(Emitting):
             return cell_array
         if isinstance(a, Cplx) and isinstance(b, Cplx) and a.dtype == b.dtype and a.python == b.python:
             parts = [self._merge(reg, x, y, side_a, side_b) for x, y in ((a.re, b.re), (a.im, b.im))]
-            return Cplx(parts[0], parts[1], a.dtype, a.python)  # type: ignore[arg-type]
+            return Cplx(parts[0], parts[1], a.dtype, a.python)
         if isinstance(a, Seq) and isinstance(b, Seq) and a.kind == b.kind and len(a.items) == len(b.items):
             items = [self._merge(reg, x, y, side_a, side_b) for x, y in zip(a.items, b.items, strict=True)]
             return Seq(items, a.kind)  # type: ignore[arg-type]
@@ -180,7 +180,7 @@ class Cells(Emitting):
 
     def _operand_as(self, value: Num, cell: Num) -> Operand:
         body = self.scalar_body()
-        return body.cast(self.scalar_slot(body, value), cell.native)  # type: ignore[no-any-return]
+        return body.cast(self.scalar_slot(body, value), cell.native)
 
 
 def _held(value: Value | None, buffer: Buffer) -> Iterator[Value]:

@@ -78,7 +78,7 @@ def of_parts(t: Any, values: Sequence[Value], build: Callable[..., tuple[Any, An
 def _real_elementwise(t: Any, value: Cplx, dtype: str, build: Callable[..., Any]) -> Value:
     from .rules_elementwise import elementwise
     part = PART_OF[value.dtype]
-    return elementwise(t, [value.re, value.im], dtype,  # type: ignore[no-any-return]
+    return elementwise(t, [value.re, value.im], dtype,
                        lambda body, s: build(body, *(body.cast(x, part) for x in s)))
 
 

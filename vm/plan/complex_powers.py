@@ -45,7 +45,7 @@ def power(t: Any, base: Value, exponent: Value, is_operator: bool) -> Cplx:
     def known(body: Any, re: Any, im: Any, x: Any, y: Any) -> tuple[Any, Any]:  # a negative power of 0 is NaN + NaN j
         zero = body.const(0.0, part)
         nothing = body.op("and", "bool", body.op("eq", part, x, zero), body.op("eq", part, y, zero))
-        return tuple(body.op("select", part, nothing, body.const(np.nan, part), side)  # type: ignore[return-value]
+        return tuple(body.op("select", part, nothing, body.const(np.nan, part), side)
                      for side in (re, im))
     return of_parts(t, [inverse, base], known, base.dtype)
 
@@ -77,7 +77,7 @@ def power_at_run_time(t: Any, base: Value, exponent: Value, is_operator: bool) -
     def known(body: Any, re: Any, im: Any, x: Any, y: Any) -> tuple[Any, Any]:  # a negative power of 0 is NaN + NaN j
         zero = body.const(0.0, part)
         nothing = body.op("and", "bool", body.op("eq", part, x, zero), body.op("eq", part, y, zero))
-        return tuple(body.op("select", part, nothing, body.const(np.nan, part), side)  # type: ignore[return-value]
+        return tuple(body.op("select", part, nothing, body.const(np.nan, part), side)
                      for side in (re, im))
     return _choice(t, compare("lt", n, 0), of_parts(t, [inverse, base], known, base.dtype), out)
 

@@ -217,7 +217,7 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
     given_names = {p.name: i for i, p in enumerate(BY_NAME[name].parameters) if i < len(values) and given(values[i])
                    } if name in BY_NAME else {}
     if name.endswith("_like") and "dtype" in given_names:  # of a real dtype, or it were no matter of parts
-        return rules[name](t, first.re, *values[1:])  # type: ignore[no-any-return]
+        return rules[name](t, first.re, *values[1:])
     if given_names.keys() & {"dtype", "out"}:
         raise PlanRefused(f"{name} of complex numbers into another dtype or array", kind="dtype")
     if name in ("np.mean", "arr.mean"):  # NumPy divides by a complex number
@@ -254,7 +254,7 @@ def _as(t: Any, value: Value, part: str) -> Value:
     from .rules_elementwise import elementwise
     if value.dtype == part and not (isinstance(value, Num) and value.python):  # type: ignore[union-attr]
         return value
-    return elementwise(t, [value], part, lambda body, s: body.cast(s[0], part))  # type: ignore[no-any-return]
+    return elementwise(t, [value], part, lambda body, s: body.cast(s[0], part))
 
 
 def _combined(t: Any, a: Value, b: Value, sign: str) -> Value:
@@ -414,7 +414,7 @@ def complex_inplace(t: Any, op: str, a: Value, b: Value) -> Value:
             raise PlanRefused("an in-place operator that does not broadcast", kind="shape-error")
         _store(t, a, Static(...), value)
         return a
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def complex_compare(t: Any, op: str, a: Value, b: Value) -> Value:
@@ -432,7 +432,7 @@ def complex_compare(t: Any, op: str, a: Value, b: Value) -> Value:
     value = elementwise(t, flat, "bool", build)
     if isinstance(value, Num) and is_python(a) and is_python(b):
         value.python = "bool"
-    return value  # type: ignore[no-any-return]
+    return value
 
 
 def complex_attribute(t: Any, value: Cplx, name: str) -> Value:

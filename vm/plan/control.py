@@ -74,7 +74,7 @@ class Control(Loops):
             if value.native == "bool":
                 return operand
             body = self.scalar_body()
-            return body.op("ne", value.native, operand, body.const(0, value.native))  # type: ignore[no-any-return]
+            return body.op("ne", value.native, operand, body.const(0, value.native))
         if isinstance(value, Static):
             return bool(value.value)
         if isinstance(value, Arr):

@@ -23,7 +23,7 @@ def asked_dtype(value: Value, is_text: bool = False) -> np.dtype | None:
     if spec is None or spec is ... or (isinstance(spec, str) and not is_text):
         return None
     try:
-        return np.dtype(spec)  # type: ignore[call-overload, no-any-return]
+        return np.dtype(spec)  # type: ignore[call-overload]
     except (TypeError, ValueError):
         return None
 

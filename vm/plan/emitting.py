@@ -120,7 +120,7 @@ class Emitting(State):
         if isinstance(value, Num) and not view.shape and mask is None:
             body = self.scalar_body()
             slot = for_memory(body, self.scalar_slot(body, value), view.dtype)
-            self.emit(StoreStep(view, slot))  # type: ignore[arg-type]
+            self.emit(StoreStep(view, slot))
             return
         body_n = NestBody()
         if isinstance(value, Arr):
@@ -356,4 +356,4 @@ class Emitting(State):
 
 
 def product_of(extents: Sequence[Expr]) -> Expr:
-    return prod(extents, start=const(1))  # type: ignore[arg-type]
+    return prod(extents, start=const(1))

@@ -259,7 +259,7 @@ def trim_interned(limit: int = 20_000) -> None:
     never during one."""
     if len(_exprs) > limit or len(_atoms) > limit:
         for table in (_exprs, _atoms, _sums, _differences, _products, _constants):
-            table.clear()  # type: ignore[attr-defined]
+            table.clear()
         for expr in (ZERO, ONE, MINUS_ONE):
             _constants[expr.const] = _exprs[expr.const, ()] = expr
 
@@ -277,7 +277,7 @@ ZERO, ONE, MINUS_ONE = const(0), const(1), const(-1)  # one object each for as l
 
 def as_expr(value: Expr | int) -> Expr:
     """`value` as an Expr."""
-    return value if value.__class__ is Expr else const(value)  # type: ignore[return-value, arg-type]
+    return value if value.__class__ is Expr else const(value)  # type: ignore[arg-type]
 
 
 def _atom(op: str, name: object, args: tuple[Expr, ...], lo: Bound, hi: Bound) -> Atom:

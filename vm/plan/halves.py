@@ -82,7 +82,7 @@ def rounded(t: Any, body: Any, slot: Any, dtype: str) -> Num:
         return _constant(slot.value, dtype)
     out = t.new_temp((), dtype)
     t.emit(StoreStep(out.view, for_memory(body, slot, dtype)))
-    return t.load(out)  # type: ignore[no-any-return]
+    return t.load(out)
 
 
 def _constant(number: Any, dtype: str) -> Num:

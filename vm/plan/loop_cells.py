@@ -52,7 +52,7 @@ class LoopCells(Cells):
                 self.regs[reg] = loop.cells[reg] = array
             elif isinstance(value, Cplx) and isinstance(value.re, Num):
                 parts = [self._scalar_cell(self._plain(p), f"r{reg}") for p in (value.re, value.im)]
-                pairs += [(cell_reg(c), self._operand_as(p, c))  # type: ignore[arg-type]
+                pairs += [(cell_reg(c), self._operand_as(p, c))
                           for c, p in zip(parts, (value.re, value.im), strict=True)]
                 self.regs[reg] = loop.cells[reg] = Cplx(parts[0], parts[1], value.dtype, value.python)
             elif isinstance(value, Cplx) and reg in loop.array_cells:
@@ -198,7 +198,7 @@ class LoopCells(Cells):
                 if cell.dtype != value.dtype or cell.python != value.python or type(cell.re) is not type(value.re):
                     raise Retry(reg, "type")
                 if isinstance(cell.re, Num):
-                    pairs += [(cell_reg(c), self._operand_as(p, c))  # type: ignore[arg-type]
+                    pairs += [(cell_reg(c), self._operand_as(p, c))
                               for c, p in ((cell.re, value.re), (cell.im, value.im))]
                     continue
                 self._keep_in(loop, reg, cell.re, value.re, copies, pairs)

@@ -29,7 +29,7 @@ _SCALAR = {"==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge"}
 def python_value(t: Any, value: object) -> Num:
     """A Python number that is known."""
     if isinstance(value, (bool, int, float)):
-        return t.constant(value)  # type: ignore[no-any-return]
+        return t.constant(value)
     raise PlanRefused("a Python number that is not planned", kind="dtype")
 
 
@@ -85,7 +85,7 @@ def _as_int(t: Any, value: Num) -> Num:
     return python_int(slot.expr if hasattr(slot, "expr") and slot.expr is not None else slot)
 
 
-def _int_binary(t: Any, op: str, a: Expr, b: Expr) -> Num | None:  # type: ignore[return]
+def _int_binary(t: Any, op: str, a: Expr, b: Expr) -> Num | None:
     if op == "op.add":
         return python_int(t.facts.check_int(a + b))
     if op == "op.sub":

@@ -62,7 +62,7 @@ class LiveReader:
                 sample[f"{path}.shape[{axis}]"] = extent
                 sample[f"{path}.strides[{axis}]"] = stride
         elif row.kind == "scalar" and row.dtype in ("i64", "i32", "i16", "i8", "u8", "u16", "u32"):
-            sample[path] = int(value)  # type: ignore[call-overload]
+            sample[path] = int(value)
             if abs(sample[path]) >= 2**47:
                 raise PlanRefused("an integer argument past 2**47", kind="big-int")
         return index

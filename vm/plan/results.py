@@ -88,7 +88,7 @@ def _cell_like(typer: Any, values: list[Value]) -> Value:
                 raise PlanRefused("a value test chooses whether an argument is returned", kind="return-type")
             if v.view.buffer in typer.read_only:
                 raise PlanRefused("an array that another name may share is returned", kind="alias")
-        return typer.new_temp(first.shape, first.dtype)  # type: ignore[no-any-return, union-attr]
+        return typer.new_temp(first.shape, first.dtype)  # type: ignore[union-attr]
     if all(isinstance(v, Seq) for v in values):
         seqs: list[Any] = values
         if any(v.kind != first.kind or len(v.items) != len(first.items) for v in seqs):  # type: ignore[union-attr]
@@ -219,7 +219,7 @@ class _Tree:
         out.view.buffer.kind = "out"
         self.typer.emit(AllocStep(out.view.buffer))
         self.typer.write_view(out, value)
-        return out.view  # type: ignore[no-any-return]
+        return out.view
 
     def _copied(self, value: Arr) -> Arr:
         site = self.typer.returns[0]

@@ -258,7 +258,7 @@ def copyto(t: Typer, dst: Value, src: Value, casting: Value = NONE, where: Value
         if src.python:
             if {"bool": "biuf", "int": "iuf", "float": "f"}[src.python].find(dst.dtype[0]) < 0:
                 raise PlanRefused("np.copyto of a value that NumPy refuses to cast", kind="ufunc-types")
-            src = elementwise(t, [src], dst.dtype, lambda body, s: cast_to(body, s[0], dst.dtype))  # type: ignore[assignment]
+            src = elementwise(t, [src], dst.dtype, lambda body, s: cast_to(body, s[0], dst.dtype))
     return _nothing(into_out(t, src, dst, where if isinstance(where, Arr) else None))
 
 
@@ -621,5 +621,5 @@ def asarray_chkfinite(t: Typer, a: Value, dtype: Value = NONE, order: Value = NO
     if is_float(arr.dtype):
         finite = RULES["np.all"](t, ufunc(t, "isfinite", [arr]), NONE, NONE, NONE)
         body = t.scalar_body()
-        t.trap("INTERPRET", body.op("not", "bool", t.scalar_slot(body, finite)))  # type: ignore[arg-type]
+        t.trap("INTERPRET", body.op("not", "bool", t.scalar_slot(body, finite)))
     return arr

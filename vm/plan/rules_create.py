@@ -321,7 +321,7 @@ def array_of(t: Typer, obj: Value, dtype: str | None) -> Arr:
     parts: list[Value] = [array_of(t, v, dtype) if t.is_sequence(v) else v for v in items]
     if not all(isinstance(v, (Arr, Num)) for v in parts):
         raise PlanRefused("an array of values that are no numbers", kind="array-like")
-    name = dtype or common_dtype(t, [Num(v.operand, v.dtype) if isinstance(v, Num) else v for v in parts])  # type: ignore[list-item]
+    name = dtype or common_dtype(t, [Num(v.operand, v.dtype) if isinstance(v, Num) else v for v in parts])
     shapes = [v.shape if isinstance(v, Arr) else () for v in parts]
     for s in shapes[1:]:
         if len(s) != len(shapes[0]) or not all(t.facts.ask_equal(x, y) for x, y in zip(s, shapes[0], strict=True)):

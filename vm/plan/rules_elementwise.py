@@ -58,7 +58,7 @@ def resolve_dtypes(ufunc: str, operands: tuple[object, ...]) -> tuple[str, ...]:
     names = [DTYPE_NAMES.get(dtype) for dtype in found]
     if any(n is None or n not in COMPUTE for n in names):
         raise PlanRefused(f"np.{ufunc} computes in {found[-1]}, which is not planned", kind="dtype")
-    return tuple(names)  # type: ignore[arg-type]
+    return tuple(names)
 
 
 def weak_dtype(value: Value) -> object:
@@ -222,7 +222,7 @@ def require_one_type(name: str, operands: list[Value]) -> None:
 
     weak = [as_python(v) for v in operands]
     if all(isinstance(w, type) for w in weak):  # NumPy makes arrays of them
-        weak = [np.dtype(np.float64 if w is float else np.int64) for w in weak]  # type: ignore[misc]
+        weak = [np.dtype(np.float64 if w is float else np.int64) for w in weak]
     if resolve_dtypes(name, tuple(map(weak_dtype, operands))) != resolve_dtypes(name, tuple(weak)):
         raise PlanRefused("a scalar that is NumPy's on one path and Python's on another decides a dtype", kind="two-types")
 

@@ -287,7 +287,7 @@ def _clip(t: Typer, value: Value, extent: Expr, up: bool, default: Expr) -> Expr
 def _decide(facts: Any, a: Expr, b: Expr) -> bool | None:
     known = facts.is_less_equal(a, b)
     if known is None and a.is_entry and b.is_entry:
-        return facts.ask_less_equal(a, b)  # type: ignore[no-any-return]
+        return facts.ask_less_equal(a, b)
     return known
 
 

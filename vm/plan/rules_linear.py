@@ -95,7 +95,7 @@ def dot(t: Typer, a: Value, b: Value, out: Value = NONE) -> Value:
     elif b.ndim <= 2 and (a.ndim <= 2 or b.ndim == 1):
         result = product(t, a, b)
     elif b.ndim == 2:
-        rows = reshaped(t, a, (t.facts.norm(prod(a.shape[:-1], start=const(1))), a.shape[-1]))  # type: ignore[arg-type]
+        rows = reshaped(t, a, (t.facts.norm(prod(a.shape[:-1], start=const(1))), a.shape[-1]))
         flat = product(t, rows, b)
         assert isinstance(flat, Arr)
         result = reshaped(t, flat, (*a.shape[:-1], b.shape[-1]))

@@ -111,7 +111,7 @@ _COMPARISONS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal
 
 
 @rule("compare")
-def compare_values(t: Typer, op: str, a: Value, b: Value) -> Value:  # type: ignore[misc]
+def compare_values(t: Typer, op: str, a: Value, b: Value) -> Value:
     if op in ("is", "is not"):
         return _identity(op, a, b)
     if op in ("in", "not in"):
@@ -173,11 +173,11 @@ def logical_not(t: Typer, a: Value) -> Value:
         slot = body.op("eq", "i64", side, body.const(0, "i64"))
     else:
         slot = body.op("not", "bool", side)
-    return Num(slot, "bool", "bool")  # type: ignore[arg-type]
+    return Num(slot, "bool", "bool")
 
 
 @rule("inplace")
-def inplace(t: Typer, op: str, a: Value, b: Value) -> Value:  # type: ignore[misc]
+def inplace(t: Typer, op: str, a: Value, b: Value) -> Value:
     """a OP= b: an array is written, everything else is rebound."""
     if not isinstance(a, Arr):
         if t.is_sequence(a) and not (isinstance(a, Seq) and a.kind == "tuple"):

@@ -244,7 +244,7 @@ def abs_(t: Typer, x: Value) -> Value:
     if isinstance(x, Num) and x.python:
         if x.python == "float":
             body = t.scalar_body()
-            return Num(body.op("abs", "f64", t.scalar_slot(body, x)), "f64", "float")  # type: ignore[arg-type]
+            return Num(body.op("abs", "f64", t.scalar_slot(body, x)), "f64", "float")
         e = t.int_expr(x)
         known = t.facts.is_less_equal(0, e)
         if known is not None:
@@ -285,7 +285,7 @@ def _bool_to_int(t: Typer, x: Num) -> Num:
         return python_int(const(int(x.operand.value)))
     body = t.scalar_body()
     reg = body.cast(x.operand, "i64")
-    return python_int(reg.expr)  # type: ignore[attr-defined]
+    return python_int(reg.expr)
 
 
 @rule("py.float")
@@ -297,7 +297,7 @@ def float_(t: Typer, x: Value = NONE) -> Value:
     if not isinstance(x, Num):
         raise PlanRefused("float() of something that is no number", kind="operand")
     body = t.scalar_body()
-    return Num(body.cast(t.scalar_slot(body, x), "f64"), "f64", "float")  # type: ignore[arg-type]
+    return Num(body.cast(t.scalar_slot(body, x), "f64"), "f64", "float")
 
 
 @rule("py.bool")
@@ -322,7 +322,7 @@ def round_(t: Typer, number: Value, ndigits: Value = NONE) -> Value:
             raise PlanRefused("round() of NumPy's bool", kind="python-error")
         return int_(t, number)
     body = t.scalar_body()
-    return int_(t, Num(body.op("rint", number.native, t.scalar_slot(body, number)), number.dtype, number.python))  # type: ignore[arg-type]
+    return int_(t, Num(body.op("rint", number.native, t.scalar_slot(body, number)), number.dtype, number.python))
 
 
 @rule("py.isinstance")
@@ -377,6 +377,12 @@ def _key_of(t: Typer, value: Value) -> str:
 @rule("py.call_other")
 def call_other(t: Typer, obj: Value, name: Value = NONE, args: Value = NONE, names: Value = NONE) -> Value:
     raise PlanRefused("an object is called that the program was not made for", kind="callee")
+
+
+@rule("py.make")
+def make(t: Typer, cls: Value, args: Value = NONE, names: Value = NONE) -> Value:
+    raise PlanRefused("the program makes an object; return a tuple or dict and make it in the caller, and the rest is planned",
+                      kind="object")
 
 
 @rule("py.set_attribute")
@@ -460,7 +466,7 @@ def _math(name: str, op: str, domain: str = "") -> None:
                 raise PlanRefused("math domain error", kind="python-error")
             if not isinstance(bad, Literal):
                 t.trap("VALUE", bad, "math domain error")
-        return Num(body.op(op, "f64", slot), "f64", "float")  # type: ignore[arg-type]
+        return Num(body.op(op, "f64", slot), "f64", "float")
     rule(f"math.{name}")(rule_math)
 
 
@@ -490,7 +496,7 @@ def _round_down(name: str, op: str) -> None:
         if not isinstance(x, Num) or x.python != "float":
             raise PlanRefused(f"math.{name} of this value", kind="operand")
         body = t.scalar_body()
-        return int_(t, Num(body.op(op, "f64", t.scalar_slot(body, x)), "f64", "float"))  # type: ignore[arg-type]
+        return int_(t, Num(body.op(op, "f64", t.scalar_slot(body, x)), "f64", "float"))
     rule(f"math.{name}")(rule_round)
 
 

@@ -281,8 +281,8 @@ def _count(t: Typer, arr: Arr, axes: tuple[int, ...]) -> Expr:
         from .rules_select import count_of, selected
         origin = selected(t, arr)
         if origin is not None:
-            return t.facts.norm(prod((arr.shape[i] for i in axes if i), start=count_of(t, origin)))  # type: ignore[arg-type]
-    return t.facts.norm(prod((arr.shape[i] for i in axes), start=const(1)))  # type: ignore[arg-type]
+            return t.facts.norm(prod((arr.shape[i] for i in axes if i), start=count_of(t, origin)))
+    return t.facts.norm(prod((arr.shape[i] for i in axes), start=const(1)))
 
 
 def count_of_axes(t: Typer, arr: Arr, axis: Value) -> Value:
@@ -443,11 +443,11 @@ def running(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, op: str, 
         if op in ("add", "mul"):
             zero, one = (-0.0, 1.0) if native[0] == "f" else (0, 1)  # -0.0 + x is x for every x
             outer.append(SetStep(acc, Literal(zero if op == "add" else one, native)))
-            t.emit(ScalarOpStep(op, acc, (acc, slot), native))  # type: ignore[arg-type]
+            t.emit(ScalarOpStep(op, acc, (acc, slot), native))
         else:
             outer.append(SetStep(acc, Literal(False if native == "bool" else 0.0 if native[0] == "f" else 0, native)))
-            first = IfStep(compare("eq", var.expr, 0), [SetStep(acc, slot)],  # type: ignore[arg-type]
-                           [ScalarOpStep(op, acc, (acc, slot), native)])  # type: ignore[arg-type]
+            first = IfStep(compare("eq", var.expr, 0), [SetStep(acc, slot)],
+                           [ScalarOpStep(op, acc, (acc, slot), native)])
             t.emit(first)
         t.emit(StoreStep(_at(result.view, 0, var.expr), acc))
     else:

@@ -65,7 +65,7 @@ def set_count(t: Typer, mask: Arr) -> Expr:
     """How often a bool array holds; counted once for all that one mask takes in a region."""
     known = _known_of(t, mask, "count")
     if known is not None:
-        return known  # type: ignore[no-any-return]
+        return known
     cell = t.new_temp((), "i64")
     nest = NestBody()
     slot = nest.cast(nest.view(mask.view), "i64")
@@ -89,7 +89,7 @@ def set_places(t: Typer, mask: Arr) -> Arr:
         assert isinstance(flat, Arr)
         known = compressed(t, flat, "i64", lambda nest: nest.iota(0))
         _remember(t, mask, "places", known)
-    return known  # type: ignore[no-any-return]
+    return known
 
 
 def _known_of(t: Typer, mask: Arr, what: str) -> Any:

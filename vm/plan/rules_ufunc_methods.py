@@ -83,7 +83,7 @@ def _register_at(name: str) -> None:
             assert isinstance(value, Num)
             body = t.scalar_body()
             slot = body.cast(t.scalar_slot(body, value), Num(0, a.dtype).native)  # type: ignore[arg-type]
-            t.emit(StoreStep(target.view, slot))  # type: ignore[arg-type]
+            t.emit(StoreStep(target.view, slot))
         t.depth -= 1
         inner, t.steps = t.steps, outer
         t.emit(ForStep(var, const(0), n, const(1), inner))

@@ -26,7 +26,7 @@ def ndim(t: Typer, a: Value) -> Value:
 
 @attribute("size")
 def size(t: Typer, a: Value) -> Value:
-    return python_int(t.facts.norm(prod(a.shape, start=const(1)) if isinstance(a, Arr) else const(1)))  # type: ignore[arg-type]
+    return python_int(t.facts.norm(prod(a.shape, start=const(1)) if isinstance(a, Arr) else const(1)))
 
 
 @attribute("itemsize")
@@ -409,7 +409,7 @@ def ravel(t: Typer, a: Value, order: Value = NONE) -> Value:
     if given(order) and not (isinstance(order, Static) and order.value == "C"):
         raise PlanRefused("ravel in an order other than C", kind="order")
     arr = as_array(t, a)
-    total = t.facts.norm(prod(arr.shape, start=const(1)))  # type: ignore[arg-type]
+    total = t.facts.norm(prod(arr.shape, start=const(1)))
     if is_contiguous(t, arr.view):
         return Arr(arr.view.window((total,), (const(ITEM_BYTES[arr.dtype]),)))
     return reshaped(t, t.copy(arr), (total,))

@@ -96,7 +96,7 @@ def raised_there(program: Program, index: int) -> Exception:
         return text(ins.args[3]) if BY_ID[ins.args[1]].name == "py.text" else "{...}"
 
     kind, *message = (text(register) for register in program.code[index].args[3:])
-    return getattr(builtins, str(kind), InternalError)(*message)  # type: ignore[no-any-return]
+    return getattr(builtins, str(kind), InternalError)(*message)
 
 
 def unbound_local(program: Program, index: int) -> UnboundLocalError:

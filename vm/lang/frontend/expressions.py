@@ -165,9 +165,9 @@ class Expressions(Names):
     def test(self, node: ast.expr) -> int:
         """Emit the branch of an `if`; the index of its instruction, to be patched with the else target."""
         if node.__class__ is ast.Compare and len(node.ops) == 1 \
-                and node.ops[0].__class__ is ast.Gt:  # type: ignore[attr-defined]
-            a = self.expr(node.left)  # type: ignore[attr-defined]
-            b = self.expr(node.comparators[0])  # type: ignore[attr-defined]
+                and node.ops[0].__class__ is ast.Gt:
+            a = self.expr(node.left)
+            b = self.expr(node.comparators[0])
             return self.emit(node, codes.IF_TENSOR_GT, a, b, 0)
         return self.emit(node, codes.IF_TRUE, self.expr(node), 0)
 
@@ -201,15 +201,15 @@ class Expressions(Names):
 
     def _subscript(self, node: ast.Subscript, dst: int) -> int:
         base = node.value
-        if base.__class__ is ast.Attribute and base.attr == "shape":  # type: ignore[attr-defined]
+        if base.__class__ is ast.Attribute and base.attr == "shape":
             axis = fold(node.slice)
             if axis.__class__ is int and -0x8000 <= axis < 0x8000 \
-                    and self.static(base.value) is MISSING:  # type: ignore[attr-defined]
-                return self._shape_ref(node, base.value, axis, dst)  # type: ignore[attr-defined]
+                    and self.static(base.value) is MISSING:
+                return self._shape_ref(node, base.value, axis, dst)
         if base.__class__ is ast.Attribute:
-            root = self.static(base.value)  # type: ignore[attr-defined]
+            root = self.static(base.value)
             if root is not MISSING and isinstance(root, ModuleType):
-                value = getattr(root, base.attr, None)  # type: ignore[attr-defined]
+                value = getattr(root, base.attr, None)
                 for name, indexer in zip(("np.mgrid", "np.ogrid", "np.r_", "np.c_"), NUMPY_INDEXERS, strict=True):
                     if value is indexer:
                         return self.kernel(node, BY_NAME[name].id, [self.index(node.slice)], dst)

@@ -153,7 +153,7 @@ class Held(Emitter):
         if isinstance(given, Given):
             found_all += self._held(given.node, given.frame, active)
         elif given is not ABSENT:
-            found_all += given  # type: ignore[arg-type]
+            found_all += given
         for target, value, is_iterated in sources:
             values = self._iterated(value, at, active) if is_iterated else self._held(value, at, active)
             for item in values:
@@ -167,7 +167,7 @@ class Held(Emitter):
         found = memo.get(("sources", frame.tree))
         if found is None:
             found = memo["sources", frame.tree] = Sources(frame.tree)
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _held_items(self, node: ast.Subscript, frame: Frame, active: set[tuple[int, str]]) -> list[Any]:
         bases = self._held(node.value, frame, active)
@@ -188,7 +188,7 @@ class Held(Emitter):
             for key in keys:
                 if isinstance(key, (int, str, bool, float, tuple, Enum)):
                     try:
-                        found.append(base[key])  # type: ignore[call-overload,index]
+                        found.append(base[key])  # type: ignore[index]
                     except (LookupError, TypeError):
                         found.append(NOTHING)
             if not keys:

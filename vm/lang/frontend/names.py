@@ -123,7 +123,7 @@ class Names(Held):
         """A name that nothing defines now, where it may never be read; the function is compiled again once it is defined."""
         fn = self.frame.root.fn
         self.watch.name(fn.__globals__, name, ABSENT)
-        self.watch.name(fn.__builtins__, name, ABSENT)  # type: ignore[attr-defined]
+        self.watch.name(fn.__builtins__, name, ABSENT)
         return self.raising(node, "NameError", f"name '{name}' is not defined", dst)
 
     def _space(self, node: ast.AST, module: str, names: dict[str, Any]) -> None:
@@ -143,7 +143,7 @@ class Names(Held):
                 return MISSING
         found = fn.__globals__.get(name, MISSING)
         if found is MISSING:
-            builtins = fn.__builtins__  # type: ignore[attr-defined]
+            builtins = fn.__builtins__
             found = builtins.get(name, MISSING)
         return found
 
@@ -187,7 +187,7 @@ class Names(Held):
     def _static_of_receiver(self, node: ast.Attribute) -> Any:
         """A function that self keeps as an attribute (`self.act = np.tanh`); `MISSING` for methods and values."""
         if self.receiver is ABSENT or not self.frame.self_name or node.value.__class__ is not ast.Name \
-                or node.value.id != self.frame.self_name:  # type: ignore[attr-defined]
+                or node.value.id != self.frame.self_name:
             return MISSING
         kept = getattr(self.receiver, "__dict__", {})
         name = self.mangled(node.attr)
@@ -288,7 +288,7 @@ class Names(Held):
         if node.attr in ("value", "name") and (member := self.enum_member(node.value)) is not MISSING \
                 and member_of(type(member), node.attr) is vars(Enum)[node.attr] and is_constant_value(member.value):
             return self.const(node, getattr(member, node.attr), dst)
-        if node.value.__class__ is ast.Name and node.value.id == self.frame.self_name:  # type: ignore[attr-defined]
+        if node.value.__class__ is ast.Name and node.value.id == self.frame.self_name:
             register = self.own_property(node, dst)
             if register >= 0:
                 return register
@@ -304,11 +304,11 @@ class Names(Held):
         """The member that `Kind.NAME` names, whose meaning is recorded; `MISSING` for other expressions."""
         if node.__class__ is not ast.Attribute:
             return MISSING
-        base = self.static(node.value)  # type: ignore[attr-defined]
-        if not isinstance(base, EnumMeta) or node.attr not in base.__members__:  # type: ignore[attr-defined]
+        base = self.static(node.value)
+        if not isinstance(base, EnumMeta) or node.attr not in base.__members__:
             return MISSING
-        self.bind_member(base, node.attr)  # type: ignore[attr-defined]
-        return base.__members__[node.attr]  # type: ignore[attr-defined]
+        self.bind_member(base, node.attr)
+        return base.__members__[node.attr]
 
     def mangled(self, name: str) -> str:
         """Python's private-name mangling inside a class body."""
@@ -400,11 +400,11 @@ class Names(Held):
             if left is MISSING and node.ops[0].__class__ in (ast.Is, ast.IsNot) and fold(node.comparators[0]) is None \
                     and self.static(node.left) is not MISSING:
                 return node.ops[0].__class__ is ast.IsNot
-            right = MISSING if left is MISSING else self.known(node.comparators[0])  # type: ignore[attr-defined]
+            right = MISSING if left is MISSING else self.known(node.comparators[0])
             if right is MISSING:
                 return MISSING
             try:
-                return _COMPARE_FOLDS[node.ops[0].__class__](left, right)  # type: ignore[attr-defined]
+                return _COMPARE_FOLDS[node.ops[0].__class__](left, right)
             except TypeError:
                 return MISSING
         if cls is ast.BoolOp:
@@ -438,7 +438,7 @@ class Names(Held):
         if len(node.args) != 2 or node.args[0].__class__ is not ast.Name or self.static(node.func) is not isinstance:
             return MISSING
         wanted = self.static(node.args[1])
-        frame, register = self.find_local(node.args[0].id)  # type: ignore[attr-defined]
+        frame, register = self.find_local(node.args[0].id)
         if frame is None or wanted not in (tuple, list, int, float, bool, str, dict):
             return MISSING
         if register in self.tuples:

@@ -162,10 +162,10 @@ class Objects(Calls):
             operands.append(self.const(node, tuple([k.arg for k in node.keywords])))
         self.kernel(node, BY_NAME["py.call_other"].id, operands, result)
 
-    def class_test(self, node: ast.Call, classes: tuple[type, ...], names: tuple[str, ...], dst: int) -> int:
+    def class_test(self, node: ast.Call, classes: tuple[type, ...], names: tuple[str, ...], nodes: list[ast.expr], dst: int) -> int:
         """`isinstance(x, (...))`: the classes of the live objects, each behind a test; arrays, numbers and containers by kernel.
 
-        names: those of the types that the kernel knows.
+        names: those of the types that the kernel knows. nodes: of the classes.
         """
         source = node.args[0]
         known = {type(value): value for value in self.held(source)
@@ -200,7 +200,12 @@ class Objects(Calls):
             else self.const(node, False)
         answer(self.kernel(node, BY_NAME["py.isinstance"].id, [register, self.const(node, TYPE_NAMES)]), ours)
         answer(self.value(node, codes.COMPARE_TENSOR, -1, register, none, COMPARE_OPS.index("is")), False)
-        self.kernel(node, BY_NAME["py.call_other"].id, [none, none], result)
+        packed = self.value(node, codes.BUILD, -1, _TUPLE, 1, register)
+        check, nothing = self.const(node, "__instancecheck__"), self.const(node, ())
+        for named in nodes:  # another program is wanted for such an object; the interpreter of this one asks the class itself
+            self.kernel(node, BY_NAME["py.call_other"].id, [self._class_capture(named), check, packed, nothing], result)
+            if named is not nodes[-1]:
+                answer(result, result)
         for jump, mask in zip(jumps, masks, strict=True):
             self.patch(jump)
             self.assigned &= mask
@@ -373,7 +378,7 @@ class Objects(Calls):
 def _named_type(name: str) -> type:
     """One of `TYPE_NAMES`."""
     room, _, name = name.partition(".")
-    return getattr(builtins if room == "builtins" else np, name)  # type: ignore[no-any-return]
+    return getattr(builtins if room == "builtins" else np, name)
 
 
 def is_function(value: Any) -> bool:

@@ -254,6 +254,6 @@ def always_returns(body: list[ast.stmt]) -> bool:
         if statement.__class__ is ast.Return or statement.__class__ is ast.Raise:
             return True
         if statement.__class__ is ast.If and always_returns(statement.body) \
-                and always_returns(statement.orelse):  # type: ignore[attr-defined]
+                and always_returns(statement.orelse):
             return True
     return False
