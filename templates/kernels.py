@@ -470,6 +470,7 @@ ROWS: tuple[tuple[int, str, str], ...] = (
     (0x8A28, "py.calls", "obj, type_name=None, name=None, key=None"),
     (0x8A29, "py.call_other", "obj, name=None, args=(), names=()"),
     (0x8A2A, "py.set_attribute", "obj, name, value"),
+    (0x8A2B, "py.make", "cls, args=(), names=()"),
     # math
     (0x8A40, "math.sqrt", "x, /"),
     (0x8A41, "math.cbrt", "x, /"),

@@ -239,7 +239,7 @@ REFUSED = [
     ("function-value", "def f(x):\n    return lambda y: y\n", "lambda"),
     ("dynamic-call", "def f(x):\n    return x[0](1)\n", "x[0]"),
     ("dynamic-call", "def f(x, g):\n    return g(x)\n", "g(x)"),
-    ("class-call", "class A:\n    pass\ndef f(x):\n    return A()\n", "A()"),
+    ("class-call", "class A:\n    pass\ndef f(x):\n    return A(*x)\n", "A(*x)"),
     ("raise", "def f(x):\n    raise\n", "raise"),
     ("raise", "class E(Exception):\n    pass\ndef f(x):\n    raise E('a')\n", "raise"),
     ("default-value", "def f(x, y=[]):\n    return x\n", "y=[]"),

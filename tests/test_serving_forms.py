@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -168,3 +169,68 @@ def test_keys_that_are_no_numbers_or_texts_find_their_own_items(engine: str) -> 
         item_of(X, table, Act.TANH)
     with pytest.raises(KeyError):
         item_of(X, {None: 1.0}, Act.RELU)
+
+
+@dataclass
+class Result:
+    scores: np.ndarray
+    n: int = 3
+    extra: tuple = ()
+
+    def __post_init__(self):
+        Result.made += 1
+
+
+Result.made = 0
+
+
+class Pair(NamedTuple):
+    first: np.ndarray
+    second: object = None
+
+
+@prebake.jit
+def as_dataclass(x):
+    return Result(x + 1, n=x.shape[0])
+
+
+@prebake.jit
+def as_tuples(x):
+    pair = Pair(x, second=x.sum())
+    return [Pair(pair.first * 2), pair]
+
+
+def test_objects_are_made_once_each_and_interpreted(engine: str) -> None:
+    got, want = as_dataclass(X), Result(X + 1, 2)
+    assert type(got) is Result and (got.n, got.extra) == (want.n, want.extra)
+    np.testing.assert_array_equal(got.scores, want.scores)
+    before = Result.made
+    as_dataclass(X)
+    assert Result.made == before + 1
+    first, second = as_tuples(X)
+    assert type(first) is Pair and first.second is None and type(second.second) is np.float64
+    np.testing.assert_array_equal(first.first, X * 2)
+    assert second.first is X
+    told = as_dataclass.explain(X)
+    assert told.engine == "interpreter" and Result.made == before + 1
+    assert engine == "interpreter" or "makes an object" in told.detail
+    with pytest.raises(TypeError, match="missing"):
+        prebake.jit(lambda x: Result() if x.ndim else x)(X)
+
+
+class Counting:
+    n = 0
+
+    @prebake.jit
+    def of_class(self, x, item):
+        self.n += 1
+        return x + 1 if isinstance(item, (Result, Counting)) else x * 2
+
+
+def test_classes_are_asked_where_a_program_cannot_run_again(engine: str) -> None:
+    counting = Counting()
+    items = (Result(X), counting, Pair(X), None, 3, X, Server(), Result(X))
+    for at, item in enumerate(items):
+        want = X + 1 if isinstance(item, (Result, Counting)) else X * 2
+        np.testing.assert_array_equal(counting.of_class(X, item), want)
+        assert counting.n == at + 1

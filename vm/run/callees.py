@@ -10,6 +10,7 @@ from ..bindings import called_key, class_key
 from ..errors import PrebakeError
 
 SET_ATTRIBUTE = BY_NAME["py.set_attribute"].id
+MAKE = BY_NAME["py.make"].id
 CALLS = BY_NAME["py.calls"].id
 CALL_OTHER = BY_NAME["py.call_other"].id
 
@@ -48,5 +49,16 @@ def call_other(obj: Any, name: str | None = None, args: tuple | None = None, nam
     return called(*args[:split], **dict(zip(names, args[split:], strict=True)))
 
 
+def refuse_making(cls: Any, args: tuple = (), names: tuple = ()) -> Any:
+    """Programs from files make no objects."""
+    raise OtherObjects(f"a {getattr(cls, '__name__', cls)} is made, by a program that was not compiled in this process")
+
+
+def make(cls: Any, args: tuple = (), names: tuple = ()) -> Any:
+    """An object of a class as Python makes it, in programs that were compiled in this process."""
+    return call_other(cls, None, args, names)
+
+
+provide("py.make", refuse_making)
 provide("py.calls", calls)
 provide("py.call_other", refuse_other)

@@ -122,7 +122,7 @@ for _rule, _names in (
         math.atanh math.floor math.ceil math.trunc math.fabs math.fmod math.copysign math.isnan math.isinf math.isfinite
         math.isclose math.erf math.erfc math.gamma math.lgamma math.degrees math.radians math.isqrt math.modf
         math.frexp math.ldexp math.remainder math.nextafter math.ulp"""),
-    (k.refused_cost, "debug.dump_tensor debug.breakpoint py.call_other py.set_attribute"),
+    (k.refused_cost, "debug.dump_tensor debug.breakpoint py.call_other py.set_attribute py.make"),
 ):
     RULES.update(dict.fromkeys(_names.split(), _rule))
 for _name in "add sub mul truediv floordiv mod pow lshift rshift and or xor".split():  # noqa: SIM905 - as above

@@ -18,7 +18,7 @@ from ..errors import PrebakeError
 from ..lang.bytecode import UNBOUND, Capture, Program
 from ..lang.opcodes import BUILD_KINDS, BY_CODE, COMPARE_OPS, TABLE
 from . import debug  # noqa: F401  (gives the bodies of the `debug.*` kernels)
-from .callees import CALL_OTHER, call_other
+from .callees import CALL_OTHER, MAKE, call_other, make
 from .source_errors import loaded_module, point_at_source, unbound_local
 
 Hook = Callable[[Program, int, list], None]
@@ -261,6 +261,12 @@ def _exec_other(frame: Frame, args: tuple[int, ...], pc: int) -> None:
     regs[args[0]] = call_other(*[regs[r] for r in args[3:]])
 
 
+def _exec_make(frame: Frame, args: tuple[int, ...], pc: int) -> None:
+    """`py.make` of such a program."""
+    regs = frame.regs
+    regs[args[0]] = make(*[regs[r] for r in args[3:]])
+
+
 def exec_sync_device(frame: Frame, args: tuple[int, ...], pc: int) -> None:
     return None
 
@@ -332,6 +338,8 @@ def _prepare(program: Program, precision: str) -> list[tuple[Handler, tuple[int,
             for at, ins in enumerate(program.code):
                 if HANDLERS[ins.op] is exec_call_kernel and ins.args[1] == CALL_OTHER and ins.args[2] > 2:
                     prepared[at] = (_exec_other, *prepared[at][1:])
+                elif HANDLERS[ins.op] is exec_call_kernel and ins.args[1] == MAKE:
+                    prepared[at] = (_exec_make, *prepared[at][1:])
         if precision != "float32":
             from .precision import handlers
 

@@ -18,7 +18,7 @@ from ...dtypes import dtype_code
 from ..opcodes import BUILD_KINDS, COMPARE_OPS
 from . import codes
 from .kernel_calls import SPECIAL, KernelCalls, kernel_of
-from .names import MISSING, is_jitted, is_static
+from .names import MISSING, has_stars, is_jitted, is_static
 from .scope import BoundMethod, Closure
 
 _TUPLE, _SLICE = BUILD_KINDS.index("tuple"), BUILD_KINDS.index("slice")
@@ -57,7 +57,10 @@ class Calls(KernelCalls):
         """The register of a call of what an object holds; -1 where nothing is known of it."""
         raise NotImplementedError
 
-    def class_test(self, node: ast.Call, classes: tuple[type, ...], names: tuple[str, ...], dst: int) -> int:
+    calls_objects = False
+
+    def class_test(self, node: ast.Call, classes: tuple[type, ...], names: tuple[str, ...], nodes: list[ast.expr],
+                   dst: int) -> int:
         """`isinstance` against classes that live objects tell."""
         raise NotImplementedError
 
@@ -194,7 +197,19 @@ class Calls(KernelCalls):
             self.refuse("raise", node)
         if getattr(builtins, target.__name__, None) is target:
             return self._builtin(node, target.__name__, target, dst)
-        self.refuse("class-call", node, f"'{ast.unparse(node.func)}' creates an object")
+        return self._make(node, dst)
+
+    def _make(self, node: ast.Call, dst: int) -> int:
+        """An object of a user's class, made as Python makes it."""
+        given = [*node.args, *[k.value for k in node.keywords]]
+        if has_stars(node) or any(isinstance(a, ast.Lambda) or self.static(a) is not MISSING for a in given):
+            self.refuse("class-call", node, f"'{ast.unparse(node.func)}' is made of what no value at run time can be")
+        self.calls_objects = True
+        cls = self._class_capture(node.func)
+        items = [self.expr(a) for a in given]
+        packed = self.value(node, codes.BUILD, -1, _TUPLE, len(items), *items)
+        names = self.const(node, tuple([k.arg for k in node.keywords]))
+        return self.kernel(node, BY_NAME["py.make"].id, [cls, packed, names], dst)
 
     def _builtin(self, node: ast.Call, name: str, target: object, dst: int) -> int:
         if target is range:
@@ -266,19 +281,20 @@ class Calls(KernelCalls):
         if len(node.args) != 2 or node.keywords:
             self.refuse("call-arguments", node)
         wanted = node.args[1]
-        names, classes = [], []
+        names, classes, nodes = [], [], []
         for item in wanted.elts if isinstance(wanted, ast.Tuple) else [wanted]:
             found = self.static(item)
             name = f"{found.__module__}.{found.__name__}" if isinstance(found, type) else ""
             if name not in TYPE_NAMES:
                 if isinstance(found, type) and type(found).__instancecheck__ in _PLAIN_CHECKS:
                     classes.append(found)
+                    nodes.append(item)
                     continue
                 self.refuse("function-value", item, f"isinstance against '{ast.unparse(item)}' is not supported",
                             "test dtypes with x.dtype, or structure with x.ndim")
             names.append(name)
         if classes:
-            return self.class_test(node, tuple(classes), tuple(names), dst)
+            return self.class_test(node, tuple(classes), tuple(names), nodes, dst)
         value = self.expr(node.args[0])
         return self.kernel(node, BY_NAME["py.isinstance"].id, [value, self.const(node, tuple(names))], dst)
 

@@ -123,7 +123,7 @@ class Names(Held):
         """A name that nothing defines now, where it may never be read; the function is compiled again once it is defined."""
         fn = self.frame.root.fn
         self.watch.name(fn.__globals__, name, ABSENT)
-        self.watch.name(fn.__builtins__, name, ABSENT)
+        self.watch.name(fn.__builtins__, name, ABSENT)  # type: ignore[attr-defined]
         return self.raising(node, "NameError", f"name '{name}' is not defined", dst)
 
     def _space(self, node: ast.AST, module: str, names: dict[str, Any]) -> None:

@@ -162,7 +162,8 @@ class Objects(Calls):
             operands.append(self.const(node, tuple([k.arg for k in node.keywords])))
         self.kernel(node, BY_NAME["py.call_other"].id, operands, result)
 
-    def class_test(self, node: ast.Call, classes: tuple[type, ...], names: tuple[str, ...], nodes: list[ast.expr], dst: int) -> int:
+    def class_test(self, node: ast.Call, classes: tuple[type, ...], names: tuple[str, ...], nodes: list[ast.expr],
+                   dst: int) -> int:
         """`isinstance(x, (...))`: the classes of the live objects, each behind a test; arrays, numbers and containers by kernel.
 
         names: those of the types that the kernel knows. nodes: of the classes.

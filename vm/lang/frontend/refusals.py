@@ -55,7 +55,7 @@ REFUSALS: dict[str, Refusal] = {
     "yield": Refusal("generator functions are not supported", "fill an array or append to a list, and return it"),
     # calls
     "call-arguments": Refusal("the arguments do not fit the function", "compare the call with the signature"),
-    "class-call": Refusal("objects cannot be created inside a compiled function",
+    "class-call": Refusal("this kind of object cannot be created inside a compiled function",
                           "create it outside and pass it in, or return a tuple"),
     "dynamic-call": Refusal("the function that is called here is not known when the code is compiled",
                             "call it by its own name, or keep it in an object or container that is passed in or captured"),
