@@ -104,7 +104,8 @@ class _Printer(LoopPrinter):
         if out.reduce != "store" or out.mask >= 0 or out.indexes or out.memory != item.memory:
             return False
         extents = [x.value for x in self.extents if x.value != 1]
-        if item.memory == item.dtype and (len(extents) < 2 or (None not in extents and math.prod(extents) < FEW)):
+        known = [n for n in extents if n is not None]
+        if item.memory == item.dtype and (len(extents) < 2 or (known == extents and math.prod(known) < FEW)):
             return False
         return bool(extents)
 
