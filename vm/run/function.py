@@ -485,6 +485,9 @@ class FunctionState:
                         return run_program(self.program(), args, self.function.read_capture, hook=hook, precision=precision)
             if self.main is not None:
                 raise
+            for variant in list(self.variants):
+                with suppress(OtherObjects, UnsupportedError, VerifyError):
+                    return run_program(variant.program(), args, variant.function.read_capture, hook=hook, precision=precision)
             from .variants import of_other_objects
 
             made = of_other_objects(self, args)

@@ -41,7 +41,7 @@ def serving(state: FunctionState, args: tuple) -> FunctionState:
 
 
 def of_other_objects(state: FunctionState, args: tuple) -> FunctionState:
-    """A new variant for arguments that hold other functions or layers than the program was made for."""
+    """A new variant for arguments that hold other functions or layers than the programs were made for."""
     with state.lock:
         variant = _add(state, args, ABSENT)
         _announce(state)
@@ -59,8 +59,8 @@ def planned_variant(state: FunctionState, args: tuple) -> FunctionState | None:
 
 
 def outgrown(state: FunctionState, args: tuple) -> FunctionState | None:
-    """The state that serves arguments with other functions or classes of layers than the program was made for: this one, whose
-    program grows, or a variant; None where there is none. Raises UnsupportedError."""
+    """The state that plans arguments with other functions or classes of layers than the program was made for: this one, whose
+    program grows, or a variant; None where no program of them has a plan. Raises UnsupportedError."""
     with state.lock:
         for variant in (state.main or state).variants:
             if variant is not state and not variant.function._differs(args) and _plans(variant, args):
@@ -70,11 +70,13 @@ def outgrown(state: FunctionState, args: tuple) -> FunctionState | None:
         if state.main is not None:
             return None
         variant = _add(state, args, ABSENT)
+        if variant.unsupported is None and _plans(variant, args):
+            _announce(state)
+            return variant
+        state.variants.remove(variant)
         if variant.unsupported is not None:
-            state.variants.remove(variant)
             raise variant.unsupported
-        _announce(state)
-        return variant
+        return None
 
 
 def _add(state: FunctionState, args: tuple, receiver: object) -> FunctionState:
