@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -234,3 +235,85 @@ def test_classes_are_asked_where_a_program_cannot_run_again(engine: str) -> None
         want = X + 1 if isinstance(item, (Result, Counting)) else X * 2
         np.testing.assert_array_equal(counting.of_class(X, item), want)
         assert counting.n == at + 1
+
+
+@functools.lru_cache(maxsize=None)
+def positions(n, d):
+    table = np.zeros((n, d))
+    table[:, ::2] = np.sin(np.arange(n))[:, None]
+    return table
+
+
+@functools.cache
+def frozen(n):
+    table = np.arange(n) * 1.0
+    table.setflags(write=False)
+    return table
+
+
+@functools.lru_cache
+def from_module(n):
+    return np.arange(n) * FACTORS[None]
+
+
+@functools.lru_cache
+def shared(n):
+    return np.zeros(n)
+
+
+class Positions:
+    def __init__(self):
+        self.step = 2.0
+
+    @functools.lru_cache  # noqa: B019
+    def table(self, n):
+        return np.arange(n) * 0.5
+
+    @functools.lru_cache  # noqa: B019
+    def stepped(self, n):
+        return np.arange(n) * self.step
+
+    @prebake.jit
+    def run(self, x):
+        return x + self.table(x.shape[1])
+
+    @prebake.jit
+    def run_stepped(self, x):
+        return x + self.stepped(x.shape[1])
+
+
+@prebake.jit
+def with_positions(x):
+    return x + positions(*x.shape) + positions(x.shape[0], x.shape[1])
+
+
+@prebake.jit
+def with_others(x):
+    return x * frozen(x.shape[1]) + from_module(3)
+
+
+@prebake.jit
+def counts(x):
+    total = shared(3)
+    total += x[0]
+    return total * 2
+
+
+def test_functions_that_keep_their_results(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Positions()
+    for _ in range(2):
+        check(with_positions, X)
+        check(with_others, X)
+        check(model.run, X)
+        check(model.run_stepped, X)
+    monkeypatch.setitem(FACTORS, None, 9.0)
+    model.step = 7.0  # what is kept stays as it was
+    np.testing.assert_array_equal(with_others(X), with_others.__wrapped__(X))
+    np.testing.assert_array_equal(model.run_stepped(X), Positions.run_stepped.__wrapped__(model, X))
+    shared.cache_clear()
+    np.testing.assert_array_equal(counts(X), [0.0, 2.0, 4.0])
+    np.testing.assert_array_equal(counts(X), [0.0, 4.0, 8.0])  # the array that is kept was written into
+    if engine == "jit":
+        planned = ((with_positions, (X,)), (Positions.run, (model, X)))
+        assert {function.explain(*args).engine for function, args in planned} == {"jit"}
+        assert with_others.explain(X).engine == "interpreter"

@@ -15,6 +15,7 @@ import numpy as np
 from ....templates.registry import BY_NAME, TYPE_NAMES
 from ...bindings import ABSENT, member_of, underlying
 from ...dtypes import dtype_code
+from ...errors import UnsupportedError
 from ..opcodes import BUILD_KINDS, COMPARE_OPS
 from . import codes
 from .kernel_calls import SPECIAL, KernelCalls, kernel_of
@@ -38,12 +39,18 @@ _METHODS: dict[str, str] = {
     "reverse": "py.list_reverse", "items": "py.dict_items", "keys": "py.dict_keys", "values": "py.dict_values",
     "get": "py.dict_get", "update": "py.dict_update", "is_integer": "py.is_integer",
 }
+_CACHED = type(functools.lru_cache(abs))
 _PLAIN_CHECKS = (type.__instancecheck__, ABCMeta.__instancecheck__)  # which ask the class alone
 _HINTS: dict[str, str] = {
     "print": "print", "input": "print", "open": "unknown-function", "set": "set", "frozenset": "set", "str": "string",
     "repr": "string", "format": "string", "iter": "generator", "next": "generator", "bytes": "bytes",
     "bytearray": "bytes", "super": "super",
 }
+def _reads(op: int, operands: tuple[int, ...]) -> bool:
+    """Whether an instruction reads something that is neither a register nor a constant."""
+    return op in (codes.LOAD_CAPTURE, codes.LOAD_ATTR) or (op == codes.CALL_KERNEL and operands[1] == BY_NAME["py.calls"].id)
+
+
 class Calls(KernelCalls):
     """Compiles calls; inlining comes from the next layer."""
 
@@ -58,6 +65,22 @@ class Calls(KernelCalls):
         raise NotImplementedError
 
     calls_objects = False
+
+    def place(self) -> tuple[Any, ...]:
+        """Where the program stands, for `go_back`; objects come from a later layer."""
+        raise NotImplementedError
+
+    def go_back(self, place: tuple[Any, ...]) -> None:
+        """Forget what was compiled since."""
+        raise NotImplementedError
+
+    def can_pass(self, node: ast.Call) -> bool:
+        """Whether a call's arguments are values at run time."""
+        raise NotImplementedError
+
+    def call_as_python(self, node: ast.Call, register: int, result: int) -> None:
+        """A call that no plan is made with."""
+        raise NotImplementedError
 
     def class_test(self, node: ast.Call, classes: tuple[type, ...], names: tuple[str, ...], nodes: list[ast.expr],
                    dst: int) -> int:
@@ -92,10 +115,63 @@ class Calls(KernelCalls):
                 return self.undefined(func, func.id, dst)
             self.refuse("unknown-function", func, f"the function '{func.id}' is not defined",
                         "define or import it before the first call")
+        cached = self._cached(func)
+        if cached is not None:
+            return self.cached_call(node, cached, [], dst)
         found = self.object_call(node, dst)
         if found < 0:
             self.refuse("dynamic-call", func)
         return found
+
+    def _cached(self, func: ast.expr) -> Any:
+        """The function under `functools.lru_cache` that a name leads to; None for others."""
+        if not isinstance(func, ast.Name) or self.find_local(func.id)[0] is not None:
+            return None
+        value = self.lookup(func.id)
+        if type(value) is not _CACHED or not isinstance(value.__wrapped__, FunctionType):  # type: ignore[attr-defined]
+            return None
+        self._bind_name(func.id, value)
+        return value
+
+    def cached_call(self, node: ast.Call, cached: Any, leading: list[int], dst: int, owner: type | None = None) -> int:
+        """A call of a function that keeps its results (`functools.lru_cache`).
+
+        It is computed anew where that is the same: it reads nothing but its arguments, and nobody writes into what it returned.
+        Otherwise it is called as Python calls it, by the interpreter.
+        """
+        place = self.place()
+        result = dst if dst >= 0 else self.new_register()
+        try:
+            start = len(self.code)
+            self.inline(node, cached.__wrapped__, leading, result, owner)
+            if all(item[3] is self.frame or not _reads(item[0], item[1]) for item in self.code[start:]) \
+                    and not self._is_written(node):
+                return result
+        except UnsupportedError:
+            if not self.can_pass(node):
+                raise
+        self.go_back(place)
+        func = node.func
+        register = leading[0] if isinstance(func, ast.Attribute) else self._outer(func, MISSING, -1)  # type: ignore[arg-type]
+        self.calls_objects = True
+        self.call_as_python(node, register, result)
+        return result
+
+    def _is_written(self, node: ast.Call) -> bool:
+        """Whether the caller writes into a name that gets what a call returns, or a part of it."""
+        kept = {part.id for target in self._kept_in(node) for part in ast.walk(target) if isinstance(part, ast.Name)}
+        for part in ast.walk(self.frame.tree):
+            target = part.target if isinstance(part, ast.AugAssign) else part.targets[0] if isinstance(part, ast.Assign) else None
+            if isinstance(part, ast.AugAssign) or isinstance(target, ast.Subscript):
+                if any(isinstance(inner, ast.Name) and inner.id in kept for inner in ast.walk(target)):  # type: ignore[arg-type]
+                    return True
+        return False
+
+    def _kept_in(self, node: ast.Call) -> list[ast.expr]:
+        """The targets that get what a call returns, or a part of it."""
+        return [target for part in ast.walk(self.frame.tree) if isinstance(part, (ast.Assign, ast.AnnAssign))
+                and part.value is not None and any(inner is node for inner in ast.walk(part.value))
+                for target in (part.targets if isinstance(part, ast.Assign) else [part.target])]
 
     def call_static(self, node: ast.Call, target: Any, dst: int) -> int:
         """A call of something known: a kernel, a builtin, a dtype, a Python function."""
@@ -372,6 +448,8 @@ class Calls(KernelCalls):
         if isinstance(found, MethodType):
             if found.__self__ is self.receiver and isinstance(underlying(found), FunctionType):
                 return self.inline(node, underlying(found), [self._self_register()], dst, owner)
+            if found.__self__ is self.receiver and type(found.__func__) is _CACHED:
+                return self.cached_call(node, found.__func__, [self._self_register()], dst, owner)
             if found.__self__ is owner and isinstance(found.__func__, FunctionType):
                 return self.inline(node, found.__func__, [], dst, owner, [owner], lambda: self._class_of_self(node))
         elif is_static(found):
@@ -423,6 +501,8 @@ class Calls(KernelCalls):
             member = member.__wrapped__
         if isinstance(member, FunctionType):
             return self.inline(node, member, [self._self_register()], dst, owner)
+        if type(member) is _CACHED and isinstance(member.__wrapped__, FunctionType):
+            return self.cached_call(node, member, [self._self_register()], dst, owner)
         self.refuse("dynamic-call", func)
 
     def _self_register(self) -> int:

@@ -79,7 +79,7 @@ class Objects(Calls):
         jumps, masks = [], []
         refused: list[UnsupportedError] = []
         for test, target in targets.items():
-            place = self._place()
+            place = self.place()
             operands = [register, *[self.const(node, part) for part in test]]
             at = self.emit(node, codes.IF_TRUE, self.kernel(node, BY_NAME["py.calls"].id, operands), 0)
             before = self.assigned
@@ -89,7 +89,7 @@ class Objects(Calls):
                 refused.append(error)
                 if (len(refused) == len(targets) and not is_optional) or (self.has_properties and self.inlines_properties):
                     raise
-                self._go_back(place)
+                self.go_back(place)
                 continue
             if not self.is_dead:
                 masks.append(self.assigned)
@@ -97,20 +97,20 @@ class Objects(Calls):
             self.assigned = before
             self.patch(at)
         self.left_out += refused
-        self._other(node, register, result)
+        self.call_as_python(node, register, result)
         for jump in jumps:
             self.patch(jump)
         for mask in masks:
             self.assigned &= mask
         return result
 
-    def _place(self) -> tuple[Any, ...]:
-        """Where the program stands, for `_go_back`."""
+    def place(self) -> tuple[Any, ...]:
+        """Where the program stands, for `go_back`."""
         frame = self.frame
         return (len(self.code), self.assigned, len(self._insertions), set(self._unbound), set(self.unloaded), len(self.sources),
                 dict(frame.registers), dict(frame.statics), len(frame.loops))
 
-    def _go_back(self, place: tuple[Any, ...]) -> None:
+    def go_back(self, place: tuple[Any, ...]) -> None:
         """Forget what was compiled since; registers, constants and names that were met then stay."""
         length, self.assigned, insertions, self._unbound, self.unloaded, sources, registers, statics, loops = place
         frame = self.frame
@@ -150,15 +150,19 @@ class Objects(Calls):
             self.assigned &= mask
         return result if dst < 0 else self.move(node, dst, result)
 
-    def _other(self, node: ast.Call, register: int, result: int) -> None:
+    def can_pass(self, node: ast.Call) -> bool:
+        """Whether a call's arguments are values at run time, as many as there may be."""
+        given = [a.value if isinstance(a, ast.Starred) else a for a in (*node.args, *[k.value for k in node.keywords])]
+        return all(k.arg is not None for k in node.keywords) \
+            and not any(isinstance(a, ast.Lambda) or is_function(self.static(a)) for a in given)
+
+    def call_as_python(self, node: ast.Call, register: int, result: int) -> None:
         """What runs where no test holds."""
         name = self.mangled(node.func.attr) if isinstance(node.func, ast.Attribute) else None
         operands = [register, self.const(node, name)]
         given = [*node.args, *[k.value for k in node.keywords]]
-        if not any(isinstance(a, (ast.Starred, ast.Lambda)) or is_function(self.static(a)) for a in given) \
-                and all(k.arg is not None for k in node.keywords):
-            items = [self.expr(a) for a in given]
-            operands.append(self.value(node, codes.BUILD, -1, _TUPLE, len(items), *items))
+        if self.can_pass(node):
+            operands.append(self._display(node, given, _TUPLE, -1))
             operands.append(self.const(node, tuple([k.arg for k in node.keywords])))
         self.kernel(node, BY_NAME["py.call_other"].id, operands, result)
 
@@ -323,7 +327,10 @@ class Objects(Calls):
         if isinstance(arg.value, (ast.Tuple, ast.List)) and not any(isinstance(e, ast.Starred) for e in arg.value.elts):
             return arg.value.elts
         objects = [value for value in self.held(arg.value) if isinstance(value, (tuple, list))]
-        count = self._count_of(arg.value, {len(value) for value in objects})
+        lengths = {len(value) for value in objects}
+        if isinstance(arg.value, ast.Attribute) and arg.value.attr == "shape":
+            lengths |= {value.ndim for value in self.held(arg.value.value) if isinstance(value, np.ndarray)}
+        count = self._count_of(arg.value, lengths)
         if count is None:
             self.refuse("star-args", arg)
         register = self.kernel(arg, BY_NAME["py.tuple"].id, [self.expr(arg.value)])
