@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from math import prod
 from typing import Any
@@ -410,8 +411,24 @@ def cumprod(t: Typer, a: Value, axis: Value = NONE, dtype: Value = NONE, out: Va
     return running(t, a, axis, dtype, out, "mul", "cumprod")
 
 
+def _neutral(op: str, native: str) -> float | int | bool:
+    """What changes no value that it is added to, multiplied by or compared with."""
+    is_float = native[0] == "f"
+    if op in ("add", "mul"):
+        zero, one = (-0.0, 1.0) if is_float else (0, 1)  # -0.0 + x is x for every x
+        return zero if op == "add" else one
+    if native == "bool":
+        return op == "minimum"
+    least = -math.inf if is_float else -(1 << (31 if native == "i32" else 63))
+    return least if op == "maximum" else -least if is_float else -least - 1
+
+
+_FEW = 8  # elements of an axis that is not worth loops over the others
+
+
 def running(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, op: str, name: str) -> Value:
-    """A running sum, product or extremum: a loop along the axis, each trip a scalar or a nest over the other axes."""
+    """A running sum, product or extremum: a loop along the axis. Each trip is a nest over the other axes; where the axis is the
+    last one and long, whose elements lie side by side, each row has a loop of scalars instead."""
     from .rules_elementwise import into_out
     from .rules_view import ravel
     arr = as_array(t, a)
@@ -433,23 +450,26 @@ def running(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, op: str, 
     var = ScalarReg("i64", "scan")
     var.expr = t.facts.new_register("scan", 0, n - 1)
     outer, t.steps = t.steps, []
-    if arr.ndim == 1:
+    rows: list[tuple[ScalarReg, Expr]] = []
+    if where == arr.ndim - 1 and (arr.ndim == 1 or n.value is None or n.value > _FEW):
+        x, y = arr.view, result.view
+        for extent in arr.shape[:-1]:
+            row = ScalarReg("i64", "row")
+            row.expr = t.facts.new_register("row", 0, extent - 1)
+            rows.append((row, extent))
+            x, y = _at(x, 0, row.expr), _at(y, 0, row.expr)
         acc = ScalarReg(native, "acc")
         if native == "i64":
             acc.expr = t.facts.new_register("acc")
-        fresh = t.load(Arr(_at(arr.view, 0, var.expr)))
+        fresh = t.load(Arr(_at(x, 0, var.expr)))
         body = t.scalar_body()
         slot = body.cast(t.scalar_slot(body, fresh), native)
-        if op in ("add", "mul"):
-            zero, one = (-0.0, 1.0) if native[0] == "f" else (0, 1)  # -0.0 + x is x for every x
-            outer.append(SetStep(acc, Literal(zero if op == "add" else one, native)))
-            t.emit(ScalarOpStep(op, acc, (acc, slot), native))
-        else:
-            outer.append(SetStep(acc, Literal(False if native == "bool" else 0.0 if native[0] == "f" else 0, native)))
-            first = IfStep(compare("eq", var.expr, 0), [SetStep(acc, slot)],
-                           [ScalarOpStep(op, acc, (acc, slot), native)])
-            t.emit(first)
-        t.emit(StoreStep(_at(result.view, 0, var.expr), acc))
+        start = SetStep(acc, Literal(_neutral(op, native), native))
+        t.emit(ScalarOpStep(op, acc, (acc, slot), native))
+        t.emit(StoreStep(_at(y, 0, var.expr), acc))
+        along: list[Any] = [start, ForStep(var, const(0), n, const(1), t.steps)]
+        for row, extent in reversed(rows):
+            along = [ForStep(row, const(0), extent, const(1), along)]
     else:
         head, then = NestBody(), NestBody()
         x = _at(arr.view, where, var.expr)
@@ -461,8 +481,10 @@ def running(t: Typer, a: Value, axis: Value, dtype: Value, out: Value, op: str, 
         ops = then.finish()
         more: list[Any] = [Nest(x.shape, then.inputs, ops, [NestOut(then.number(slot), "store", y)], t.pc)]
         t.emit(IfStep(compare("eq", var.expr, 0), one_trip, more))
-    inner, t.steps = t.steps, outer
-    t.emit(ForStep(var, const(0), n, const(1), inner))
+        along = [ForStep(var, const(0), n, const(1), t.steps)]
+    t.steps = outer
+    for step in along:
+        t.emit(step)
     return into_out(t, result, out, None) if given(out) else result
 
 
