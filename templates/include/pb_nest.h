@@ -319,7 +319,7 @@ static int pb_nest_run(pb_frame *frame, const int32_t *words) {
     }
     if (z.d == 0) z.d = 1;
     else if (z.d > 1) pb_order_axes(&z, is_arg);
-    if (pb_fits_rows(&z) && pb_nest_rows(&z) == 0) return 0;
+    if (pb_fits_rows(&z) && (h->reduced && !z.red[z.d - 1] ? pb_nest_columns(&z) : pb_nest_rows(&z)) == 0) return 0;
     return pb_nest_box(&z);
 }
 #endif

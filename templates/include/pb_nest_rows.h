@@ -1,7 +1,8 @@
 /* Nests of nothing but cheap operations, row after row in one list for the accumulator machine of pb_strip.h.
  *
  * A row is the innermost axis, contiguous in every operand that moves along it, at least a strip long; all of it is reduced or
- * nothing is. Rows are cut into windows where something has to be done between strips: results that are read again lie in scratch
+ * nothing is, or the axes outside of it are: then rows are folded into one row of memory for each reduction, some columns at a time
+ * (pb_nest_columns), and float sums go on in f64 after some rows. Rows are cut into windows where something has to be done between strips: results that are read again lie in scratch
  * no longer than a window, and what f64 lanes have added up is taken into a sum that knows what it lost. Elements that are left after the last whole
  * strip are done by one more strip that ends with the row, so no output may lie where it would change what that strip reads.
  *
@@ -28,6 +29,9 @@ typedef struct {
     int64_t length;         /* of a window, whole strips */
     int64_t *pos;           /* on the outer axes */
     int32_t outer;          /* the innermost of those that pb_next_rows walks; `row` itself does what is inside of it */
+    int32_t folded;         /* the outermost of the reduced axes, all that are outside of the rows; -1: rows are reduced, or nothing is */
+    int32_t in_group;       /* rows that were folded since sums were added to their totals */
+    int64_t groups;         /* how often they were */
     int8_t wide;            /* f64 */
     int8_t has_scalars;     /* operations on single values, once a row */
     int8_t has_scratch;     /* results that are read again later */
@@ -119,9 +123,19 @@ PB_ROW_WHOLES(i64, f64, INT64_MIN, INT64_MAX)
 PB_ROW_TRUTHS(b32, i32, f32)
 PB_ROW_TRUTHS(b64, i64, f64)
 
-/* What an output that reduces is made with: a strip; the same, and to the next strip at once; a row by itself, or NULL; the row's end. */
+/* What an output that reduces is made with: a strip; the same, and to the next strip at once; and where rows are reduced, a row by
+ * itself, or NULL; the row's end. */
 static const pb_any_fn *pb_row_steps(const pb_row_walk *walk, const pb_out *out) {
     const int32_t how = out->w[0], which = how == PB_R_sum || how == PB_R_any ? 0 : how == PB_R_max || how == PB_R_all ? 1 : 2;
+    if (walk->folded >= 0) {
+        switch (out->w[2]) {
+        case PB_N_f32: return pb_folds_f32[which];
+        case PB_N_f64: return pb_folds_f64[which];
+        case PB_N_i32: return pb_folds_i32[which];
+        case PB_N_i64: return pb_folds_i64[which];
+        default: return walk->wide ? pb_folds_b64[which] : pb_folds_b32[which];
+        }
+    }
     switch (out->w[2]) {
     case PB_N_f32: return pb_row_steps_f32[which];
     case PB_N_f64: return pb_row_steps_f64[which];
@@ -146,6 +160,81 @@ static void pb_begin_held(pb_out *out) {
     }
 }
 
+/* --- columns ---------------------------------------------------------------------------------------------------------------- */
+
+enum {
+    PB_FOLDED_ROWS = 8,      /* that a float sum adds to its total at once */
+    PB_FOLDED_BYTES = 24576, /* for columns that are under way */
+    PB_FOLDED_STRIPS = 4     /* of a row at least: reductions of tiles serve short ones */
+};
+
+/* A float sum has a total beside what it is folded into, in f64, to which some rows are added at once. */
+static int pb_has_total(const pb_out *out) { return out->w[0] == PB_R_sum && (out->w[2] == PB_N_f32 || out->w[2] == PB_N_f64); }
+
+/* How the columns begin: at the identity, of sums -0. */
+static void pb_begin_columns(const pb_row_walk *walk, const pb_out *out, int64_t n) {
+    const int32_t how = out->w[0], dtype = out->w[2];
+    if (dtype == PB_N_bool) {
+        memset(out->acc, how == PB_R_all ? -1 : 0, (size_t)(n * (walk->wide ? 8 : 4)));
+    } else if (how != PB_R_sum) {
+        pb_fill_identity(how, dtype, out->acc, n);
+    } else if (dtype == PB_N_f32) {
+        pb_f32 *x = (pb_f32 *)out->acc;
+        PB_VECTOR for (int64_t k = 0; k < n; k++) x[k] = -0.0f;
+    } else if (dtype == PB_N_f64) {
+        pb_f64 *x = (pb_f64 *)out->acc;
+        PB_VECTOR for (int64_t k = 0; k < n; k++) x[k] = -0.0;
+    } else {
+        memset(out->acc, 0, (size_t)(n * pb_native_bytes[dtype]));
+    }
+}
+
+/* What some rows have added up, into the totals; they begin anew. */
+#define PB_ADD_COLUMNS(T)                                                                                               \
+    static void pb_add_columns_##T(const pb_out *out, int64_t n, int is_first) {                                        \
+        pb_f64 *restrict total = (pb_f64 *)out->raw;                                                                    \
+        pb_##T *restrict x = (pb_##T *)out->acc;                                                                        \
+        if (is_first) PB_VECTOR for (int64_t k = 0; k < n; k++) total[k] = x[k], x[k] = (pb_##T)-0.0;                   \
+        else PB_VECTOR for (int64_t k = 0; k < n; k++) total[k] += x[k], x[k] = (pb_##T)-0.0;                           \
+    }                                                                                                                   \
+    static void pb_total_columns_##T(const pb_out *out, int64_t n) {                                                    \
+        const pb_f64 *restrict total = (const pb_f64 *)out->raw;                                                        \
+        pb_##T *restrict x = (pb_##T *)out->acc;                                                                        \
+        PB_VECTOR for (int64_t k = 0; k < n; k++) x[k] = (pb_##T)(total[k] + x[k]);                                     \
+    }
+PB_ADD_COLUMNS(f32) PB_ADD_COLUMNS(f64)
+
+/* The columns are whole: to where they belong, and anew. */
+static void pb_end_columns(const pb_row_walk *walk, pb_out *out, int64_t n) {
+    char *x = out->acc;
+    if (pb_has_total(out) && walk->groups) {
+        if (out->w[2] == PB_N_f32) pb_total_columns_f32(out, n);
+        else pb_total_columns_f64(out, n);
+    } else if (out->w[2] == PB_N_bool) {
+        for (int64_t k = 0; k < n; k++) x[k] = walk->wide ? ((const pb_i64 *)x)[k] != 0 : ((const pb_i32 *)x)[k] != 0;
+    }
+    pb_stores[out->x->memory](pb_here(out->x), x, 1, 0, n, out->x->s[walk->z->d - 1]);
+    pb_begin_columns(walk, out, n);
+}
+
+/* After a row. */
+static void pb_fold_row(pb_row_walk *walk) {
+    const pb_nest *z = walk->z;
+    const int64_t n = z->e[z->d - 1];
+    int is_last = 1;
+    for (int32_t j = walk->folded; j < z->d - 1; j++) is_last &= walk->pos[j] + 1 == z->e[j];
+    if (++walk->in_group < PB_FOLDED_ROWS && !is_last) return;
+    walk->in_group = 0;
+    for (int32_t k = 0; k < z->h->n_out; k++) {
+        pb_out *out = z->out + k;
+        if (out->w[0] == PB_R_store) continue;
+        if (is_last) pb_end_columns(walk, out, n);
+        else if (pb_has_total(out) && out->w[2] == PB_N_f32) pb_add_columns_f32(out, n, walk->groups == 0);
+        else if (pb_has_total(out)) pb_add_columns_f64(out, n, walk->groups == 0);
+    }
+    walk->groups = is_last ? 0 : walk->groups + 1;
+}
+
 /* --- from window to window, from row to row ---------------------------------------------------------------------------------- */
 
 /* Addresses of the list's operands in the window that begins now. */
@@ -166,7 +255,7 @@ static int64_t pb_next_window(pb_micro *window) {
     const pb_nest *z = walk->z;
     walk->begin += (intptr_t)window->q + (intptr_t)window->from[1];
     if (walk->begin >= walk->bytes) return -1;
-    for (int32_t k = 0; walk->wide && k < z->h->n_out; k++) {
+    for (int32_t k = 0; walk->wide && walk->folded < 0 && k < z->h->n_out; k++) {
         if (z->out[k].w[0] != PB_R_sum || z->out[k].w[2] != PB_N_f64) continue;
         pb_held_f64 *held = (pb_held_f64 *)z->out[k].acc;
         held->total = pb_add_exactly(held->total, pb_lanes_total(held->sums[0] + held->sums[2]), &held->lost);
@@ -190,6 +279,7 @@ static void pb_begin_row(const pb_row_walk *walk) {
 static int pb_next_rows(pb_micro *row) {
     pb_row_walk *walk = (pb_row_walk *)row->from[0];
     pb_nest *z = walk->z;
+    if (walk->folded >= 0) pb_fold_row(walk);
     for (int32_t j = walk->outer; j >= 0; j--) {
         const int more = walk->pos[j] + 1 < z->e[j];
         const int64_t step = more ? 1 : -walk->pos[j];
@@ -217,6 +307,7 @@ static void pb_list_copy(const pb_row_walk *walk, int is_store, int32_t dtype, c
 
 /* An entry that reduces, or that ends the row. */
 static void pb_list_held(const pb_row_walk *walk, const pb_out *out, int step, pb_micro **m) {
+    if (walk->folded >= 0) return pb_put_entry((*m)++, pb_row_steps(walk, out)[step], (char **)&out->acc, NULL, 1);
     pb_put_entry(*m, pb_row_steps(walk, out)[step], NULL, step == 3 ? (char **)&out->x->at : NULL, 0);
     (*m)++->p = out->acc;
 }
@@ -326,7 +417,7 @@ static pb_micro *pb_list_strip(pb_row_walk *walk, pb_micro *m) {
     uint16_t uses[n_in + n_ops + 1];
     uint8_t late[n_ops + 1], taken[n_in + n_ops + 1];
     pb_list_facts facts = {.uses = uses, .late = late, .taken = taken, .masked = -1};
-    if (n_ops == 0 && z->h->n_out == 1 && z->out->w[0] != PB_R_store && z->out->w[6] < 0 && pb_row_steps(walk, z->out)[2]) {
+    if (n_ops == 0 && z->h->n_out == 1 && z->out->w[0] != PB_R_store && z->out->w[6] < 0 && walk->folded < 0 && pb_row_steps(walk, z->out)[2]) {
         pb_put_entry(m, pb_row_steps(walk, z->out)[2], NULL, z->slots[z->out->w[1]].from, 2);
         m->p = z->out->acc;
         return m + 1; /* a loop of its own */
@@ -422,7 +513,7 @@ static void pb_list_rows(pb_row_walk *walk, pb_micro *first, int64_t strips) {
     m++->p = (char *)first;
     for (int32_t k = 0; k < z->h->n_out; k++) {
         pb_out *out = z->out + k;
-        if (out->w[0] == PB_R_store) continue;
+        if (out->w[0] == PB_R_store || walk->folded >= 0) continue;
         has_windows |= out->w[0] == PB_R_sum && out->w[2] == PB_N_f64;
         pb_list_held(walk, out, 3, &m);
     }
@@ -433,7 +524,7 @@ static void pb_list_rows(pb_row_walk *walk, pb_micro *first, int64_t strips) {
     pb_put_entry(m, walk->wide ? (pb_any_fn)pb_strip_row_f64 : (pb_any_fn)pb_strip_row_f32, (char **)walk, NULL, 0);
     m->p = (char *)first, m->q = (char *)(intptr_t)1;
     walk->outer = t - 1;
-    if (t == 0 || walk->window->moves || walk->has_scalars) return;
+    if (t == 0 || walk->window->moves || walk->has_scalars || walk->folded >= 0) return;
     walk->outer = t - 2, m->q = (char *)(intptr_t)z->e[t - 1];
     for (pb_micro *x = first; x < m; x++) /* each operand's step along the axis that `row` walks */
         for (int32_t i = 0; x != walk->window && i < 2; i++)
@@ -449,11 +540,12 @@ static int pb_fits_rows(const pb_nest *z) {
     const int32_t t = z->d - 1;
     if (!(h->flags & PB_NEST_ROWS) || z->e[t] * h->scratch_item < PB_STRIP_BYTES || h->n_scratch + h->n_in > 32) return 0;
     if ((h->flags & PB_NEST_STREAM) && z->d == 1) return 0; /* one stencil over all of it */
-    int is_reduced = 0, is_apart = 1;
-    for (int32_t j = 0; j < t; j++) is_reduced |= z->red[j];
-    if (is_reduced || (h->reduced && !z->red[t])) return 0;
+    int is_reduced = 0, is_apart = 1, is_broken = 0;
+    for (int32_t j = 0; j < t; j++) is_broken |= is_reduced & !z->red[j], is_reduced |= z->red[j];
+    /* what is nothing but reduced, tiles serve better */
+    if (is_reduced ? z->red[t] || is_broken || h->n_ops == 0 || z->e[t] * h->scratch_item < PB_FOLDED_STRIPS * PB_STRIP_BYTES : h->reduced && !z->red[t]) return 0;
     for (int32_t k = 0; k < h->n_operands; k++)
-        if (z->x[k].s[t] != z->x[k].item && z->x[k].s[t] != 0) return 0;
+        if (z->x[k].own_tile && z->x[k].s[t] != z->x[k].item && z->x[k].s[t] != 0) return 0;
     for (int32_t k = 0; k < h->n_out; k++) {
         const int32_t *w = z->out[k].w;
         if (w[0] != PB_R_store) continue;
@@ -474,8 +566,11 @@ static int pb_nest_rows(pb_nest *z) {
     union { pb_held_f32 f32; pb_held_f64 f64; } held[h->n_out + 1];
     const int32_t most = 3 * (h->n_ops + h->n_in) + 4 * h->n_out + 2;
     pb_micro micro[most] __attribute__((aligned(64)));
-    pb_row_walk walk = {.z = z, .bytes = z->e[t] * h->scratch_item, .pos = pos, .wide = h->scratch_item == 8};
+    pb_row_walk walk = {.z = z, .bytes = z->e[t] * h->scratch_item, .pos = pos, .folded = -1, .wide = h->scratch_item == 8};
     pb_pool pool = {.at = z->stack};
+    for (int32_t j = t - 1; j >= 0 && z->red[j]; j--) walk.folded = j;
+    char columns[walk.folded < 0 ? 1 : PB_FOLDED_BYTES + h->n_out * 512] __attribute__((aligned(64)));
+    pb_pool folded = {.at = columns};
     for (int32_t k = 0; k < h->n_operands; k++) z->x[k].form = z->x[k].s[t] ? PB_FORM_FLAT : PB_FORM_SCALAR;
     int32_t n_scratch = h->n_scratch;
     for (int32_t k = 0; k < h->n_in; k++) n_scratch += z->in[k].w[1] == PB_N_bool;
@@ -489,7 +584,14 @@ static int pb_nest_rows(pb_nest *z) {
         pb_out *out = z->out + k;
         if (z->slots[out->w[1]].scalar || (out->w[6] >= 0 && z->slots[out->w[6]].scalar)) return -1;
         out->acc = (char *)(held + k);
-        if (out->w[0] != PB_R_store) pb_begin_held(out);
+        if (out->w[0] == PB_R_store) continue;
+        if (walk.folded < 0) {
+            pb_begin_held(out);
+            continue;
+        }
+        out->acc = pb_take(&folded, walk.bytes);
+        if (pb_has_total(out)) out->raw = pb_take(&folded, z->e[t] * 8);
+        pb_begin_columns(&walk, out, z->e[t]);
     }
     for (int32_t k = 0; k < h->n_ops; k++) walk.has_scalars |= z->op[k].out->scalar;
     for (int32_t j = 0; j < z->d; j++) pos[j] = 0;
@@ -499,5 +601,28 @@ static int pb_nest_rows(pb_nest *z) {
     if (walk.wide) pb_strip_run_f64(micro, 0);
     else pb_strip_run_f32(micro, 0);
     return 0;
+}
+
+/* Columns at a time, so that what is folded fits; no piece is shorter than a strip. */
+static int pb_nest_columns(pb_nest *z) {
+    const int32_t t = z->d - 1, item = z->h->scratch_item;
+    const int64_t whole = z->e[t], strip = PB_STRIP_BYTES / item;
+    int64_t bytes = 0;
+    for (int32_t k = 0; k < z->h->n_out; k++) bytes += z->out[k].w[0] == PB_R_store ? 0 : item + (pb_has_total(z->out + k) ? 8 : 0);
+    const int64_t most = PB_FOLDED_BYTES / bytes / strip * strip;
+    int status = 0;
+    if (most < PB_FOLDED_STRIPS * strip) return -1;
+    for (int64_t at = 0; at < whole && status == 0;) {
+        const int64_t left = whole - at, now = left <= most ? left : left - most < strip ? most - strip : most;
+        z->e[t] = now;
+        status = pb_nest_rows(z);
+        for (int32_t k = 0; k < z->h->n_operands; k++) z->x[k].at += now * z->x[k].s[t];
+        at += now;
+        if (status == 0 && at < whole) continue;
+        for (int32_t k = 0; k < z->h->n_operands; k++) z->x[k].at -= at * z->x[k].s[t];
+        break;
+    }
+    z->e[t] = whole;
+    return status;
 }
 #endif

@@ -442,4 +442,34 @@ PB_STRIP_WHOLE(max, pb_v_maximum_i32, i32, f32) PB_STRIP_WHOLE(min, pb_v_minimum
 PB_STRIP_WHOLE(max, pb_v_maximum_i64, i64, f64) PB_STRIP_WHOLE(min, pb_v_minimum_i64, i64, f64)
 PB_STRIP_WHOLE(any, pb_v_or_b32, b32, f32) PB_STRIP_WHOLE(all, pb_v_and_b32, b32, f32)
 PB_STRIP_WHOLE(any, pb_v_or_b64, b64, f64) PB_STRIP_WHOLE(all, pb_v_and_b64, b64, f64)
+
+/* --- reductions of columns: element by element into a row of memory, which goes on with windows as views do ------------------------- */
+
+/* NEW: of the last strip, what is not folded yet; extrema and truth values may be folded twice. */
+#define PB_STRIP_FOLD(name, f, NEW, T, M)                                                                               \
+    PB_STRIP_ENDS_OF(fold_##name, T, M,                                                                                 \
+        pb_accmem_##M *to = (pb_accmem_##M *)(m->p + at);                                                               \
+        const int8_t *w = pb_last_bytes + (at & (PB_STRIP_BYTES - 1));                                                  \
+        if (__builtin_expect(w == pb_last_bytes, 1)) {                                                                  \
+            PB_STRIP_FOLD_EACH(f, PB_FOLD_ALL, T, M)                                                                    \
+        } else {                                                                                                        \
+            PB_STRIP_FOLD_EACH(f, NEW, T, M)                                                                            \
+        })
+#define PB_STRIP_FOLD_EACH(f, NEW, T, M)                                                                                \
+        PB_STRIP_FOLD_ONE(f, NEW, T, M, 0) PB_STRIP_FOLD_ONE(f, NEW, T, M, 1) PB_STRIP_FOLD_ONE(f, NEW, T, M, 2)        \
+        PB_STRIP_FOLD_ONE(f, NEW, T, M, 3) PB_STRIP_FOLD_ONE(f, NEW, T, M, 4) PB_STRIP_FOLD_ONE(f, NEW, T, M, 5)        \
+        PB_STRIP_FOLD_ONE(f, NEW, T, M, 6) PB_STRIP_FOLD_ONE(f, NEW, T, M, 7)
+#define PB_STRIP_FOLD_ONE(f, NEW, T, M, i) to[i] = (pb_acc_##M)f((pb_v_##T)to[i], NEW(T, M, a##i, i));
+#define PB_FOLD_ALL(T, M, a, i) (pb_v_##T)a
+#define PB_FOLD_NEW(T, M, a, i) (pb_v_##T)pb_strip_new_##T(a, w + i * PB_VECTOR_BYTES)
+#define PB_STRIP_FOLDS(T, M)                                                                                            \
+    PB_STRIP_FOLD(sum, pb_v_add_##T, PB_FOLD_NEW, T, M) PB_STRIP_FOLD(max, pb_v_maximum_##T, PB_FOLD_ALL, T, M)          \
+    PB_STRIP_FOLD(min, pb_v_minimum_##T, PB_FOLD_ALL, T, M)                                                             \
+    static const pb_any_fn pb_folds_##T[3][2] = {PB_FOLD_STEPS(sum, T), PB_FOLD_STEPS(max, T), PB_FOLD_STEPS(min, T)};
+#define PB_STRIP_FOLD_TRUTHS(B, M)                                                                                      \
+    PB_STRIP_FOLD(any, pb_v_or_##B, PB_FOLD_ALL, B, M) PB_STRIP_FOLD(all, pb_v_and_##B, PB_FOLD_ALL, B, M)               \
+    static const pb_any_fn pb_folds_##B[2][2] = {PB_FOLD_STEPS(any, B), PB_FOLD_STEPS(all, B)};
+#define PB_FOLD_STEPS(name, T) {(pb_any_fn)pb_strip_fold_##name##_##T, (pb_any_fn)pb_strip_fold_##name##_loop_##T}
+PB_STRIP_FOLDS(f32, f32) PB_STRIP_FOLDS(f64, f64) PB_STRIP_FOLDS(i32, f32) PB_STRIP_FOLDS(i64, f64)
+PB_STRIP_FOLD_TRUTHS(b32, f32) PB_STRIP_FOLD_TRUTHS(b64, f64)
 #endif
