@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import logging
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -317,3 +318,53 @@ def test_functions_that_keep_their_results(engine: str, monkeypatch: pytest.Monk
         planned = ((with_positions, (X,)), (Positions.run, (model, X)))
         assert {function.explain(*args).engine for function, args in planned} == {"jit"}
         assert with_others.explain(X).engine == "interpreter"
+
+
+LOG = logging.getLogger("serving")
+
+
+def times(k):
+    def inner(x):
+        return x * k
+    return inner
+
+
+class Service:
+    def __init__(self):
+        self.log, self.w, self.stages = LOG, np.ones(3), [times(2.0), times(3.0)]
+
+    def score(self, x):
+        return x + self.w
+
+    @prebake.jit
+    def run(self, x):
+        self.log.info("shape %s", x.shape)
+        for stage in self.stages:
+            x = stage(x)
+        return x
+
+
+@prebake.jit
+def passed_on(x, score):
+    return score(x) * 2
+
+
+@prebake.jit
+def each(x, stages):
+    return [stage(x) for stage in stages]
+
+
+def test_what_cannot_be_compiled_in_is_called_as_python_calls_it(engine: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Bound methods, closures, a logger: such calls are interpreted, each runs once, and explain names the reason."""
+    service = Service()
+    with caplog.at_level(logging.INFO, "serving"):
+        for _ in range(2):
+            np.testing.assert_array_equal(service.run(X), X * 6)
+    assert [record.getMessage() for record in caplog.records] == ["shape (2, 3)"] * 2
+    for _ in range(2):
+        check(passed_on, X, service.score)
+        check(passed_on, X, Service().score)
+        check(passed_on, X, np.sqrt)
+        check(each, X, service.stages)
+    if engine == "jit":
+        assert "'k' is a variable of the function that made" in each.explain(X, service.stages).detail

@@ -8,6 +8,7 @@ what is not compiled; `scope` knows frames.
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Sequence
 from types import FunctionType
@@ -124,7 +125,8 @@ class _Compiler(Statements):
                 self.refuse("attribute-store", where, f"'{name}' is assigned and called in one function")
         module = frame.source.module
         made = self.finish(f"{module}:{frame.source.qualname}", params)
-        made.__dict__["left_out"] = [f"{e.what} (line {e.line})" for e in self.left_out]
+        reasons = [f"{e.what} ({os.path.basename(e.file or '')}:{e.line})" for e in self.left_out]
+        made.__dict__["left_out"] = list(dict.fromkeys(reasons))[:3]
         made.__dict__["calls_objects"] = self.calls_objects  # its interpreter may call what the program was not made for
         return made
 

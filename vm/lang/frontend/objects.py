@@ -64,7 +64,8 @@ class Objects(Calls):
             source = func
             values, is_optional = self.held_or_nothing(func)
             found = [(value, self._of_value(value)) for value in values]
-            is_optional |= any(value is None for value in values)
+            is_optional |= any(value is None or (target is None and callable(value) and not isinstance(value, _NO_OBJECTS))
+                               for value, target in found)
         targets: dict[tuple[str | None, str | None, str], Target] = {}
         for value, target in found:
             if target is not None:
@@ -87,7 +88,7 @@ class Objects(Calls):
                 target.compile(node, register, result, target.objects)
             except UnsupportedError as error:
                 refused.append(error)
-                if (len(refused) == len(targets) and not is_optional) or (self.has_properties and self.inlines_properties):
+                if not self.can_pass(node) or (self.has_properties and self.inlines_properties):
                     raise
                 self.go_back(place)
                 continue
