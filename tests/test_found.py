@@ -9,6 +9,8 @@ import pytest
 from generator_expressions import NEAR
 from oracles import Report, check_engines
 
+import prebake
+
 Y = np.arange(-3.0, 6.0)
 M = np.arange(12.0).reshape(3, 4) / 4
 N = np.arange(12).reshape(3, 4)
@@ -301,3 +303,30 @@ def test_tiles_without_a_mask_are_left_out(n: int) -> None:
         x[[p for p in places if p < n]] = 1
         cases.append([x, rng.standard_normal(n), 0.5])
     assert check_engines(source, cases, grade=NEAR) == []
+
+
+def store_whole(x):
+    x[...] = x
+
+
+def store_reversed(x):
+    x[::-1][:] = x[::-1]
+
+
+def store_turned(x):
+    x.T[...] = x.T
+
+
+@pytest.mark.parametrize("f", (store_whole, store_reversed, store_turned))
+@pytest.mark.parametrize("x", (M.copy(), np.zeros((0, 3)), M + 1j, np.arange(5)), ids=("2d", "empty", "complex", "1d"))
+def test_stores_that_move_nothing_are_refused_by_what_is_read_only(f: Any, x: np.ndarray) -> None:
+    g = prebake.jit(f)
+    for is_writable in (False, True, False):
+        y = x.copy()
+        y.flags.writeable = is_writable
+        if is_writable:
+            g(y)
+        else:
+            with pytest.raises(ValueError, match="read-only"):
+                g(y)
+        np.testing.assert_array_equal(x, y)

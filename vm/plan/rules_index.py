@@ -401,8 +401,10 @@ def store(t: Typer, base: Value, index: Value, value: Value) -> Value:
         return scatter(t, target, advanced, value)
     check_storable(t, value, base.dtype)
     if isinstance(value, Arr):
-        if _is_same(value.view, view):
-            return NONE  # x[i] += y ends so: what was changed in place is stored where it lies
+        if _is_same(value.view, view):  # x[i] += y ends so: what was changed in place is stored where it lies
+            if view.buffer not in t.stored:
+                t.note_write(target)  # x[...] = x: nothing moves, and what is read-only refuses it
+            return NONE
         value = fit(t, value, view.shape)
     else:
         check_number(t, value, base.dtype)
