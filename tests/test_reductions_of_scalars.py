@@ -63,3 +63,19 @@ def test_sparse_rows() -> None:
         for shape in ((1, 1), (3, 70), (70, 3), (0, 2), (2, 0), (40, 40)):
             x = (rng.random(shape) < 0.02) * 1.0
             np.testing.assert_array_equal(prebake.jit(function)(x), function(x))
+
+
+@pytest.mark.parametrize("name", ("add", "multiply", "minimum"))
+@pytest.mark.parametrize("shape", ((), (1,), (3,), (2, 3)))
+def test_accumulating_over_no_axis(name, shape):
+    """NumPy takes None for the one axis of an array that has one, and refuses others."""
+    f = load(f"import numpy as np\n\ndef f(x):\n    return np.{name}.accumulate(x, axis=None)\n")
+    x, jitted = np.arange(np.prod(shape, dtype=int) + 1.0)[1:].reshape(shape), prebake.jit(f)
+    if len(shape) == 1:
+        np.testing.assert_array_equal(jitted(x), f(x), strict=True)
+        assert jitted.stats()["jit"] == 1
+    else:
+        with pytest.raises((TypeError, ValueError)) as wanted:
+            f(x)
+        with pytest.raises(wanted.type, match=str(wanted.value)):
+            jitted(x)

@@ -40,7 +40,11 @@ for _name, _kernel in _REDUCE.items():
 
 def _register_accumulate(name: str, op: str) -> None:
     def accumulate(t: Typer, array: Value, axis: Value | None = None, dtype: Value = NONE, out: Value = NONE) -> Value:
-        return running(t, array, python_int(const(0)) if axis is None else axis, dtype, out, op, f"{name}.accumulate")
+        if axis is None or not given(axis):  # None is the only axis that there is, and no axes flattened into one
+            if axis is not None and as_array(t, array).ndim != 1:
+                raise PlanRefused(f"np.{name}.accumulate over axis None of an array that has not one axis", kind="axis-error")
+            axis = python_int(const(0))
+        return running(t, array, axis, dtype, out, op, f"{name}.accumulate")
     rule(f"np.{name}.accumulate")(accumulate)
 
 
