@@ -80,6 +80,8 @@ def _along(x: np.ndarray, axis: int | None, one: int) -> Iterator[Call]:
         yield from ((f"np.fft.{name}", (x, n, one)) for n in (N, 6, 5))
     yield from (("np.trapezoid", (x, N, step, one)) for step in (1.0, 2, np.float64(1)))
     yield from (("np.gradient", (x, steps, axis)) for steps in ((), (0.5,), (2,), (np.float64(2),)))
+    yield from ((name, (x, np.arange(x.shape[axis or 0] if axis is not None and x.ndim > abs(axis) else x.size), axis))
+                for name in ("np.repeat", "arr.repeat"))
     yield from (("np.delete", (x, places, axis)) for places in (1, [0, 1]))
     yield from (("np.insert", (x, places, 3, axis)) for places in (1, [0, 1]))
     yield from (("np.diff", (x, order, one)) for order in (1, 2))
@@ -208,6 +210,8 @@ def _of_numbers() -> Iterator[Call]:
             yield from ((f"np.fft.{name}", (n, step)) for name in ("fftfreq", "rfftfreq"))
         yield from ((f"np.{name}", (n,)) for name in ("hanning", "hamming", "blackman", "bartlett"))
         yield "np.kaiser", (n, 2.0)
+        yield from (("np.arange", args) for args in ((n + 0.5,), (0, n, 0.3), (0.0, n), (n, 9)))
+        yield from ((f"np.{name}", (1, 10.0, n)) for name in ("logspace", "geomspace"))
         for k in (-1, 0, 2):
             yield from ((f"np.{name}", (n, k, *m)) for name in ("triu_indices", "tril_indices") for m in ((), (3,)))
         yield from (("np.unravel_index", (at, (2, 4))) for at in (n, np.array([1, 2])))

@@ -76,6 +76,25 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
                                       [np.arange(12.0).reshape(1, 4, 3), np.arange(12.0).reshape(3, 4)]),
     "lists as arrays": ("return np.abs([y[0], -2.5]), y[:2] * [1, 2], [1, 2] + y[:2], np.concatenate(([True], y[1:] != y[:-1])), "
                         "np.maximum([1, 2.5], y[:2])", [Y]),
+    # other forms of known functions
+    "orders": ("return y.reshape(4, 3, order='F'), y.ravel('F'), y.flatten('F'), y.T.ravel(order='K'), "
+               "y.T.flatten('A'), y[:, ::2].reshape(2, -1, order='A'), np.reshape(y, -1, order='F')", [M]),
+    "modes of take": ("return np.take(y, [9, -1], mode='clip'), np.take(z, [5, -7], axis=1, mode='wrap'), "
+                      "y.take([0, 11], mode='clip')",
+                      [Y, M]),
+    "places and pieces": (
+        "a, b, c = np.unstack(y)\n    d = np.rollaxis(y[None], 2)\n    return a + b - c, d, np.atleast_3d(y), "
+        "np.atleast_3d(y[0]), y[np.ix_([0, 2], [1, 3])], np.compress(z, y, axis=0), "
+        "y.compress(z[:1], axis=1), np.vecmat(z * 1.0, y)", [M, BOOL]),
+    "divmod": ("q, r = divmod(y, 2)\n    return q, r, np.divmod(z, 3), divmod(y[0], 2.5), "
+               "divmod(7, y.shape[0]), pow(y, 2), pow(2, 5)",
+               [Y, np.arange(-4, 5)]),
+    "not finite": ("return np.where(y > 0, y, float('-inf')), np.minimum(y, float('nan')), float('1e3')", [Y]),
+    "dtypes of ufuncs": ("return np.add(y, z, dtype=np.float64), np.sqrt(y * y, dtype=np.float64), "
+                         "np.multiply(z, z, dtype=np.int64), "
+                         "np.exp(z, dtype=np.float32)", [Y.astype(np.float32), np.arange(9, dtype=np.int16)]),
+    "joined as another dtype": ("return np.concatenate([y, z], dtype=np.float32), np.argmax(y, keepdims=True), "
+                                "np.repeat(y, z.astype(int) % 3), np.arange(0, 1.0, 0.3), np.geomspace(1, 8, 4)", [Y, Y * 2]),
     # operands that were passed over
     "ptp into": ("np.ptp(y, axis=0, out=z)\n    return z", [M, np.zeros(4)]),
     "dtype of functions composed": ("return np.heaviside(y, y, dtype=np.float64), np.multiply.outer(y, y, dtype=np.float64)",

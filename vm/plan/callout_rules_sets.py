@@ -255,6 +255,35 @@ def _choose(q: Question) -> Made:
     return made(common(*[item.dtype for item in items]), shape)
 
 
+@calls("np.repeat", "arr.repeat")
+def _repeat(q: Question) -> Made:
+    a, repeats = like(q, "a"), like(q, "repeats")
+    if repeats.ndim != 1 or repeats.dtype[0] not in "iu":
+        raise q.refuse("by such counts")
+    if not q.is_given("axis"):
+        return Made(a.dtype, (Unknown(0, None),))
+    axis = axis_in(q, option(q, "axis"), a.ndim)
+    return Made(a.dtype, tuple(Unknown(0, None) if i == axis else n for i, n in enumerate(a.shape)))
+
+
+@calls("np.arange")
+def _arange(q: Question) -> Made:
+    without(q, "dtype")
+    numbers = [like(q, name) for name in ("start", "stop", "step") if q.is_given(name)]
+    if not all(x.is_scalar and x.dtype in ("f64", "i64") for x in numbers) or all(x.dtype == "i64" for x in numbers):
+        raise q.refuse("of such numbers")
+    return Made("f64", (Unknown(0, None),))
+
+
+@calls("np.logspace", "np.geomspace")
+def _spaced(q: Question) -> Made:
+    without(q, "dtype")
+    names = ("start", "stop", "base") if q.name == "np.logspace" else ("start", "stop")
+    if not all(like(q, name).is_scalar and like(q, name).dtype in ("f64", "i64") for name in names):
+        raise q.refuse("of such numbers")
+    return Made("f64", (q.t.int_expr(q["num"]),))
+
+
 @calls("np.resize")
 def _resize(q: Question) -> Made:
     a, shape = like(q, "a"), q["new_shape"]

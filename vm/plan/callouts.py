@@ -97,9 +97,9 @@ CallRule = Callable[[Question], Outcome]
 CALL_RULES: dict[str, CallRule] = {}
 # what plans compute themselves in most forms and call out for in others
 EITHER = frozenset((
-    "np.allclose", "np.array_equal", "np.cumulative_sum", "np.cumulative_prod", "np.average", "np.convolve", "np.copyto",
-    "np.diff", "np.fill_diagonal", "np.dot", "arr.dot", "np.uint64", "np.linalg.norm", "np.nanmean", "np.nanprod",
-    "np.nansum", "np.ptp", "np.putmask", "np.trapezoid"))
+    "np.allclose", "np.arange", "np.array_equal", "np.cumulative_sum", "np.cumulative_prod", "np.average", "np.convolve",
+    "np.copyto", "np.diff", "np.divmod", "np.fill_diagonal", "np.repeat", "arr.repeat", "np.dot", "arr.dot", "np.uint64",
+    "np.linalg.norm", "np.nanmean", "np.nanprod", "np.nansum", "np.ptp", "np.putmask", "np.trapezoid"))
 
 
 def calls(*names: str) -> Callable[[CallRule], CallRule]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from .body import NestBody, truth
 from .extents import Expr, compare, const, emax, floordiv, select
 from .planner_errors import PlanRefused
 from .rules_elementwise import as_array, cast_to, check_weak, common_dtype, elementwise, given
 from .rules_view import any_diagonal, expand_dims, is_contiguous, permute, ravel, shape_arg
+from .signature import NUMPY_DTYPES
 from .steps import Nest, NestOut, View
-from .typed import NONE, Typer, rule
+from .typed import NONE, RULES, Typer, rule
 from .unsigned import number_of
 from .values import COMPUTE, Arr, Map, Num, Seq, SliceV, Static, Value, is_float, python_bool, python_int
 
@@ -236,7 +239,6 @@ _triangle("triu", "ge")
 
 @rule("np.diag")
 def diag(t: Typer, v: Value, k: Value = NONE) -> Value:
-    from .typed import RULES
     arr = as_array(t, v)
     if arr.ndim not in (1, 2):
         raise PlanRefused("np.diag of other than a vector or a matrix", kind="value-error")
@@ -338,9 +340,14 @@ def array_of(t: Typer, obj: Value, dtype: str | None) -> Arr:
 
 @rule("np.concatenate")
 def concatenate(t: Typer, arrays: Value, axis: Value = NONE, out: Value = NONE, dtype: Value = NONE) -> Value:
-    if given(out) or given(dtype):
-        raise PlanRefused("np.concatenate with out= or dtype=", kind="kernel:np.concatenate")
+    if given(out):
+        raise PlanRefused("np.concatenate with out=", kind="kernel:np.concatenate")
     parts = [as_array(t, v) for v in t.children(arrays)]
+    if given(dtype):
+        name = t.numpy_dtype(dtype)
+        if not all(np.can_cast(NUMPY_DTYPES[p.dtype], NUMPY_DTYPES[name], "same_kind") for p in parts):
+            raise PlanRefused("np.concatenate into a dtype of another kind", kind="ufunc-types")
+        parts = [as_array(t, RULES["arr.astype"](t, p, dtype)) for p in parts]
     if not parts:
         raise PlanRefused("np.concatenate of nothing", kind="value-error")
     if isinstance(axis, Static) and axis.value is None and axis is not NONE:

@@ -342,6 +342,17 @@ def only_defaults(name: str, rest: Sequence[Value]) -> None:
             raise PlanRefused(f"np.{name} with these arguments", kind=f"kernel:np.{name}")
 
 
+def _in_dtype(t: Typer, name: str, operands: list[Value], dtype: str) -> list[Value]:
+    """The operands cast as `dtype=` asks, where that is the dtype in which the ufunc computes and what it makes."""
+    if resolve_dtypes(name, (NUMPY_DTYPES[dtype],) * len(operands)) != (dtype,) * (len(operands) + 1):
+        raise PlanRefused(f"np.{name} with this dtype=", kind="ufunc-dtype")
+    arrays = [as_array(t, v) for v in operands if isinstance(v, Arr) or t.is_sequence(v)]
+    if len(arrays) != len(operands) or not all(
+            np.can_cast(NUMPY_DTYPES[v.dtype], NUMPY_DTYPES[dtype], "same_kind") for v in arrays):
+        raise PlanRefused(f"np.{name} with dtype= of such operands", kind="ufunc-dtype")
+    return [RULES["arr.astype"](t, v, Static(NUMPY_DTYPES[dtype])) for v in arrays]
+
+
 def _register(name: str) -> None:
     arity = getattr(np, name).nin
 
@@ -351,9 +362,10 @@ def _register(name: str) -> None:
         where = rest[1] if len(rest) > 1 else None
         if isinstance(where, Num) and where.is_constant and where.constant:
             where = None
-        if len(rest) > 2 and any(given(v) and not (isinstance(v, Static) and v.value == "same_kind")
-                                 for v in rest[2:]):
-            raise PlanRefused(f"np.{name} with casting= or dtype= is not planned", kind="ufunc-dtype")
+        if len(rest) > 2 and given(rest[2]) and not (isinstance(rest[2], Static) and rest[2].value == "same_kind"):
+            raise PlanRefused(f"np.{name} with casting= is not planned", kind="ufunc-dtype")
+        if len(rest) > 3 and given(rest[3]):
+            operands = _in_dtype(t, name, operands, t.numpy_dtype(rest[3]))
         operands = [as_array(t, v) if t.is_sequence(v) else v for v in operands]
         return ufunc(t, name, operands, out, where)
 

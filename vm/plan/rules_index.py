@@ -16,7 +16,7 @@ from .signature import NUMPY_DTYPES
 from .steps import Nest, NestOut, View
 from .typed import NONE, Typer, rule
 from .typer_state import NeedUnroll
-from .values import SOME_TEXT, Arr, Lazy, Map, Num, Seq, SliceV, Static, Value, is_float
+from .values import SOME_TEXT, Arr, Lazy, Map, Num, Seq, SliceV, Static, Value, is_float, python_int
 
 # --- subscripts -------------------------------------------------------------------------------------------------------
 
@@ -351,9 +351,12 @@ def gather(t: Typer, base: Arr, advanced: dict[int, Arr]) -> Arr:
 
 @rule("np.take", "arr.take")
 def take(t: Typer, a: Value, indices: Value, axis: Value = NONE, out: Value = NONE, mode: Value = NONE) -> Value:
-    if given(out) or (given(mode) and not (isinstance(mode, Static) and mode.value == "raise")):
-        raise PlanRefused("np.take with out= or mode=", kind="kernel:np.take")
+    how = mode.value if isinstance(mode, Static) and given(mode) else "raise"
+    if given(out) or how not in ("raise", "clip", "wrap"):
+        raise PlanRefused("np.take with out=, or in this mode", kind="kernel:np.take")
     arr = as_array(t, a)
+    if how != "raise":
+        indices = _brought_inside(t, indices, arr, axis, how)
     if not given(axis):
         arr = ravel(t, arr)  # type: ignore[assignment]
         where = 0
@@ -371,6 +374,23 @@ def take(t: Typer, a: Value, indices: Value, axis: Value = NONE, out: Value = NO
         return t.new_temp((*arr.shape[:where], *shape, *arr.shape[where + 1:]), arr.dtype)
     taken = subscript(t, arr, Seq(full, "tuple"))
     return t.copy(taken) if isinstance(indices, Num) and isinstance(taken, Arr) else taken
+
+
+def _brought_inside(t: Typer, indices: Value, arr: Arr, axis: Value, how: str) -> Value:
+    """Indices that name elements: clipped to the ends, negative ones too, or taken modulo the extent."""
+    extent = arr.shape[t.axis_of(axis, arr.ndim)] if given(axis) else product_of(arr.shape)
+    places = as_array(t, indices) if t.is_sequence(indices) else indices
+    if not isinstance(places, Arr) or places.dtype[0] != "i" or not t.facts.ask_less_equal(1, t.facts.norm(extent)):
+        raise PlanRefused("np.take in a mode, at such places", kind="kernel:np.take")
+    from .rules_elementwise import elementwise
+
+    def moved(body: Any, slots: list[Any]) -> Any:
+        at, n = body.cast(slots[0], "i64"), t.scalar_slot(body, python_int(t.facts.norm(extent)))
+        if how == "wrap":
+            return body.op("mod", "i64", at, n)
+        last = t.scalar_slot(body, python_int(t.facts.norm(extent - 1)))
+        return body.op("minimum", "i64", body.op("maximum", "i64", at, body.const(0, "i64")), last)
+    return elementwise(t, [places], "i64", moved)
 
 
 # --- stores -----------------------------------------------------------------------------------------------------------

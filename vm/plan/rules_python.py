@@ -29,6 +29,7 @@ from .values import (
     Zipped,
     is_float,
     python_bool,
+    python_float,
     python_int,
 )
 
@@ -294,6 +295,11 @@ def float_(t: Typer, x: Value = NONE) -> Value:
         if x.ndim:
             raise PlanRefused("float() of an array", kind="operand")
         x = t.load(x)
+    if isinstance(x, Static) and isinstance(x.value, str):
+        try:
+            return python_float(float(x.value))
+        except ValueError:
+            raise PlanRefused("float() of a text that is no number", kind="value-error") from None
     if not isinstance(x, Num):
         raise PlanRefused("float() of something that is no number", kind="operand")
     body = t.scalar_body()

@@ -238,20 +238,21 @@ _logical("all")
 
 def _position(kind: str) -> None:
     def reduction(t: Typer, a: Value, axis: Value = NONE, out: Value = NONE, keepdims: Value = NONE) -> Value:
-        from .rules_view import ravel
+        from .rules_view import ravel, reshaped
         arr = as_array(t, a)
         if not arr.ndim and given(axis) and t.known_int(axis) in (0, -1) and not _flag(t, keepdims):
             axis = NONE
+        ndim = arr.ndim if not given(axis) and _flag(t, keepdims) else 0
         if not given(axis):
-            if _flag(t, keepdims):
-                raise PlanRefused(f"{kind} over all axes with keepdims", kind=f"reduce-option:{kind}")
             flat = ravel(t, arr)
             assert isinstance(flat, Arr)
             arr, axes = flat, (0,)
         else:
             axes = (t.axis_of(axis, arr.ndim),)
         require_elements(t, arr, axes)
-        value = reduce_nest(t, arr, axes, kind, "i64", _flag(t, keepdims))
+        value = reduce_nest(t, arr, axes, kind, "i64", _flag(t, keepdims) and not ndim)
+        if ndim:  # over all axes, and they stay
+            return _into(t, reshaped(t, as_array(t, value), (const(1),) * ndim), out)
         if isinstance(value, Num):
             value = t.bounded(value, const(0), arr.shape[axes[0]] - 1)
         return _into(t, value, out)

@@ -19,7 +19,7 @@ from .rules_view import is_contiguous, ravel, reshaped
 from .steps import Literal, LoadStep, Nest, NestOut, ScalarReg, View
 from .typed import NONE, Typer, rule
 from .typer_state import Compaction
-from .values import COMPUTE, Arr, Num, Selected, Seq, Value
+from .values import COMPUTE, Arr, Num, Selected, Seq, SliceV, Value
 
 
 def mask_read(t: Typer, base: Arr, mask: Arr) -> Arr:
@@ -211,6 +211,13 @@ def extract(t: Typer, condition: Value, arr: Value) -> Value:
 
 @rule("np.compress")
 def compress(t: Typer, condition: Value, a: Value, axis: Value = NONE, out: Value = NONE) -> Value:
-    if given(axis) or given(out) or isinstance(condition, Num):
-        raise PlanRefused("np.compress with axis= or out=", kind="kernel:np.compress")
+    if given(out) or isinstance(condition, Num):
+        raise PlanRefused("np.compress with out=", kind="kernel:np.compress")
+    if given(axis):
+        arr, mask = as_array(t, a), as_array(t, condition)
+        where = t.axis_of(axis, arr.ndim)
+        if mask.dtype != "bool" or mask.ndim != 1 or not t.facts.ask_equal(mask.shape[0], arr.shape[where]):
+            raise PlanRefused("np.compress by a condition of another length", kind="kernel:np.compress")
+        everything: list[Value] = [SliceV(NONE, NONE, NONE)] * where
+        return t.subscript(arr, Seq([*everything, mask], "tuple"))
     return extract(t, condition, a)

@@ -266,11 +266,30 @@ def shape_arg(t: Typer, value: Value) -> tuple[Expr, ...]:
     return extents
 
 
+def _is_backwards(t: Typer, arr: Arr, order: Value) -> bool:
+    """Whether elements are counted with the first axis fastest: order 'F', and 'A' or 'K' of what lies so."""
+    if not given(order):
+        return False
+    if not isinstance(order, Static) or order.value not in ("C", "F", "A", "K"):
+        raise PlanRefused("an order that is none of C, F, A and K", kind="order")
+    if order.value in ("C", "F"):
+        return order.value == "F"
+    if is_contiguous(t, arr.view):
+        return False
+    if is_contiguous(t, permute(arr, tuple(reversed(range(arr.ndim)))).view):
+        return True
+    if order.value == "K":
+        raise PlanRefused("the order in which the elements of a part lie", kind="order")
+    return False
+
+
 @rule("np.reshape", "arr.reshape")
 def reshape(t: Typer, a: Value, target: Value, order: Value = NONE) -> Value:
-    if given(order) and not (isinstance(order, Static) and order.value in ("C",)):
-        raise PlanRefused("reshape in an order other than C", kind="order")
     arr = as_array(t, a)
+    if _is_backwards(t, arr, order):
+        turned = list(reversed(t.children(target))) if t.is_sequence(target) else [target]
+        found = reshape(t, permute(arr, tuple(reversed(range(arr.ndim)))), Seq(turned, "tuple"))
+        return permute(found, tuple(reversed(range(found.ndim)))) if isinstance(found, Arr) else found
     items = t.children(target) if t.is_sequence(target) else [target]
     extents = [t.int_expr(v) for v in items]
     total = prod(arr.shape, start=const(1))
@@ -406,9 +425,9 @@ def is_same_extent(t: Typer, a: Expr, b: Expr) -> bool:
 
 @rule("np.ravel", "arr.ravel")
 def ravel(t: Typer, a: Value, order: Value = NONE) -> Value:
-    if given(order) and not (isinstance(order, Static) and order.value == "C"):
-        raise PlanRefused("ravel in an order other than C", kind="order")
     arr = as_array(t, a)
+    if _is_backwards(t, arr, order):
+        arr = permute(arr, tuple(reversed(range(arr.ndim))))
     total = t.facts.norm(prod(arr.shape, start=const(1)))
     if is_contiguous(t, arr.view):
         return Arr(arr.view.window((total,), (const(ITEM_BYTES[arr.dtype]),)))

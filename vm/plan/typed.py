@@ -105,6 +105,7 @@ def load_rules() -> None:
         rules_create,
         rules_dtypes,
         rules_elementwise,
+        rules_forms,
         rules_index,
         rules_linear,
         rules_operators,
