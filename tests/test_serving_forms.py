@@ -238,7 +238,7 @@ def test_classes_are_asked_where_a_program_cannot_run_again(engine: str) -> None
         assert counting.n == at + 1
 
 
-@functools.lru_cache(maxsize=None)
+@functools.lru_cache(maxsize=None)  # noqa: UP033 - as it is mostly written
 def positions(n, d):
     table = np.zeros((n, d))
     table[:, ::2] = np.sin(np.arange(n))[:, None]

@@ -162,9 +162,9 @@ class Calls(KernelCalls):
         kept = {part.id for target in self._kept_in(node) for part in ast.walk(target) if isinstance(part, ast.Name)}
         for part in ast.walk(self.frame.tree):
             target = part.target if isinstance(part, ast.AugAssign) else part.targets[0] if isinstance(part, ast.Assign) else None
-            if isinstance(part, ast.AugAssign) or isinstance(target, ast.Subscript):
-                if any(isinstance(inner, ast.Name) and inner.id in kept for inner in ast.walk(target)):  # type: ignore[arg-type]
-                    return True
+            is_write = target is not None and (isinstance(part, ast.AugAssign) or isinstance(target, ast.Subscript))
+            if is_write and any(isinstance(n, ast.Name) and n.id in kept for n in ast.walk(target)):  # type: ignore[arg-type]
+                return True
         return False
 
     def _kept_in(self, node: ast.Call) -> list[ast.expr]:
