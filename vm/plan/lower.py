@@ -477,9 +477,9 @@ class _Lowering:
         for step in walk(body):
             changed = ([step.dst] if isinstance(step, (ScalarOpStep, LoadStep, SetStep)) else
                        [reg for result in step.results for reg in result.registers()] if isinstance(step, CallStep) else [])
-            if any(reg.expr is not None for reg in changed):
-                self.regs.forget()
-                return
+            for reg in changed:
+                if reg.expr is not None:
+                    self.regs.forget(reg)
 
     def _if(self, step: IfStep) -> None:
         cond = self._operand(step.cond)

@@ -90,7 +90,7 @@ class Registers:
             if scalar.expr is not None:
                 self._atoms[scalar.expr.atom] = reg  # type: ignore[index]
         if scalar.expr is not None:
-            self.forget()
+            self.forget(scalar)
         return reg
 
     def define_loop_variable(self, scalar: ScalarReg) -> Reg:
@@ -100,11 +100,19 @@ class Registers:
             self._levels[scalar.expr.atom] = len(self.scopes) - 1  # type: ignore[index]
         return reg
 
-    def forget(self) -> None:
-        """Drop what the body has computed from registers: one of them changes."""
-        for scope in self.scopes[1:]:
-            scope.numbers.clear()
-            scope.exprs.clear()
+    def forget(self, changed: ScalarReg) -> None:
+        """Drop what the body has computed from a scalar that an expression may hold: it changes."""
+        written = self._scalars.get(changed)
+        if written is None or changed.expr is None:
+            return  # nothing was computed from it
+        atom, stale = changed.expr.atom, {written}
+        for scope in self.scopes[1:]:  # what depends on a value was computed after it
+            for expr in [expr for expr in scope.exprs if atom in expr.atoms]:
+                del scope.exprs[expr]
+            for key, reg in [*scope.numbers.items()]:
+                if not stale.isdisjoint(key[1:]):
+                    stale.add(reg)
+                    del scope.numbers[key]
 
     # --- scopes -----------------------------------------------------------------------------------------------------
 
