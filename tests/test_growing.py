@@ -323,3 +323,72 @@ def test_explain_tells_what_happens() -> None:
                 "prebuilt", "jit", "interpreter", "python") and count > before[name]]
             assert served == [told.engine], f"{args[0]}: {served}, {told}"
     assert "program of its own" in grown.explain(acts[-1], X).detail
+
+
+class Scaled:
+    def __init__(self, k=2.0):
+        self.k = k
+
+    def __call__(self, x):
+        return x * self.k
+
+    def go(self, x):
+        return x - self.k
+
+
+OTHER = Scaled(100.0)
+
+
+class OfStatic(Scaled):
+    @staticmethod
+    def __call__(x):
+        return x * 7
+
+    go = staticmethod(np.tanh)
+
+
+class OfAnother(Scaled):
+    __call__ = OTHER.__call__
+    go = OTHER.go
+
+
+class OfClass(Scaled):
+    k = 3.0
+
+    @classmethod
+    def __call__(cls, x):
+        return x + cls.k
+
+    @classmethod
+    def go(cls, x):
+        return x / cls.k
+
+
+class OfProperty(Scaled):
+    @property
+    def __call__(self):
+        return np.negative
+
+    @property
+    def go(self):
+        return np.square
+
+
+def through_all(x, layers):
+    for layer in layers:
+        x = layer(x)
+    return x
+
+
+def go_through(x, layers):
+    for layer in layers:
+        x = layer.go(x)
+    return x
+
+
+@pytest.mark.parametrize("kind", (OfStatic, OfAnother, OfClass, OfProperty))
+@pytest.mark.parametrize("f", (through_all, go_through))
+def test_members_that_are_no_methods_of_their_object(f, kind, engine: str) -> None:
+    g = prebake.jit(f, fallback="python")
+    for layers in ([kind()], [Scaled(), kind()], [Scaled(3.0)], [kind(), kind()]):
+        np.testing.assert_allclose(g(X, layers), f(X, layers), rtol=2e-5)

@@ -30,6 +30,7 @@ from .names import is_jitted, is_static
 MAX_TARGETS = 16
 _TUPLE = BUILD_KINDS.index("tuple")
 _NO_OBJECTS = (np.ndarray, np.generic, int, float, complex, str, bytes, type(None), ModuleType, type, np.dtype)
+_BOUND = (classmethod, MethodType, property)  # members whose functions get something else than the object that is called
 
 
 class Target:
@@ -239,7 +240,7 @@ class Objects(Calls):
             value = held_attribute(base, name)  # of a slot, or of the class
             return base, None if value is UNKNOWN or isinstance(member, (classmethod, property)) \
                 else self._of_kept(cls, name, value)
-        if isinstance(member, classmethod):
+        if isinstance(member, _BOUND):
             return base, None
         return base, Target((class_key(cls), name, f"method {callee_key(function)}"),
                             lambda node, at, dst, objects: self._method_of(node, cls, name, function, at, objects, dst))
@@ -281,10 +282,14 @@ class Objects(Calls):
             return None
         cls = type(value)
         try:
-            function = underlying(member_of(cls, "__call__"))
+            member = member_of(cls, "__call__")
         except AttributeError:
             return None
-        if not isinstance(function, FunctionType):
+        function = underlying(member)
+        if isinstance(member, staticmethod) and is_function(function):
+            return Target((None, None, called_key(value)),
+                          lambda node, at, dst, _: self._static_function(node, cls, "__call__", function, dst))
+        if not isinstance(function, FunctionType) or isinstance(member, _BOUND):
             return None
         return Target((None, None, called_key(value)),
                       lambda node, at, dst, objects: self._method_of(node, cls, "__call__", function, at, objects, dst))
