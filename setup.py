@@ -3,11 +3,14 @@
 The C comes from templates that are rendered into the build folder, never into the source tree. Flags of a level stand
 last on the compiler's command line, so that CFLAGS of the environment add to them and never replace them.
 PREBAKE_BUILD_JOBS: compilers to run at the same time (default: one for each processor, at most 4).
+PREBAKE_BUILD_PLANNER=1: the planner is compiled too, by mypyc, which must be installed (templates/native.py); it plans in less
+than half the time. In a source tree the library then stands before the modules: edits of vm/plan show after another build.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import shutil
 import sys
@@ -22,19 +25,18 @@ os.chdir(ROOT)  # setuptools reads pyproject.toml and its relative paths from th
 
 def load_templates():
     """The `templates` package, imported from the source tree under a name of its own."""
-    import importlib.util
-
     name = "_prebake_templates"
     spec = importlib.util.spec_from_file_location(name, ROOT / "templates" / "__init__.py",
                                                   submodule_search_locations=[str(ROOT / "templates")])
     package = importlib.util.module_from_spec(spec)
     sys.modules[name] = package
     spec.loader.exec_module(package)
-    return [importlib.import_module(f"{name}.{part}") for part in ("levels", "render", "stencils")]
+    return [importlib.import_module(f"{name}.{part}") for part in ("levels", "native", "render", "stencils")]
 
 
-levels, render, stencils = load_templates()
+levels, native, render, stencils = load_templates()
 # same bytes wherever the tree lies; no debug information, which names paths
+PLANNER_GROUP = "_native"  # the library of the planner's modules
 REPRODUCIBLE = ["-g0", f"-ffile-prefix-map={ROOT}=."]
 
 
@@ -74,6 +76,52 @@ def dispatch_extension() -> Extension:
     return extension
 
 
+def planner_modules() -> list[str]:
+    """Names of the planner's modules that are compiled."""
+    return native.compiled_modules(path.stem for path in (ROOT / "vm" / "plan").glob("*.py"))
+
+
+def planner_extensions() -> list[Extension]:
+    """The planner's modules, compiled by mypyc: one library, and for each module a small one that finds its part there."""
+    depends = [*made_from("vm", "*.py"), *made_from("vm/lang", "*.py"), *made_from("vm/plan", "*.py"),
+               "templates/native.py", "templates/records.py", "setup.py"]
+    names = [*planner_modules(), f"{PLANNER_GROUP}__mypyc"]
+    return [Extension(f"prebake.vm.plan.{name}", [], depends=depends) for name in names]
+
+
+def is_planner(ext: Extension) -> bool:
+    """Whether an extension is one of `planner_extensions`."""
+    return ext.name.startswith("prebake.vm.plan.")
+
+
+def compile_planner(folder: Path) -> dict[str, Extension]:
+    """What mypyc makes of the planner's modules, by name: C in the folder. The modules are copies that lie where the installed
+    ones do, with their records written out, so that texts of the library name no path of this machine."""
+    from mypyc.build import mypycify
+
+    tree, names = folder / "tree", planner_modules()
+    shutil.rmtree(tree, ignore_errors=True)
+    for package, source in (("prebake", "prebake"), ("prebake/vm", "vm"), ("prebake/vm/lang", "vm/lang"),
+                            ("prebake/vm/plan", "vm/plan"), ("prebake/templates", "templates")):
+        (tree / package).mkdir(parents=True)
+        for path in sorted((ROOT / source).glob("*.py")):
+            text = path.read_text(encoding="utf-8")
+            if package == "prebake/vm/plan" and path.stem in names:
+                text = native.write_out_records(text)
+            (tree / package / path.name).write_text(text, encoding="utf-8")
+    os.chdir(tree)
+    try:
+        made = mypycify(["--config-file=", "--cache-dir=../cache", "--follow-imports=silent", "--ignore-missing-imports",
+                         *[f"prebake/vm/plan/{name}.py" for name in names]],
+                        opt_level="1", debug_level="0", multi_file=True, target_dir=str(folder / "c"),
+                        group_name=f"prebake.vm.plan.{PLANNER_GROUP}")
+    finally:
+        os.chdir(ROOT)
+    for ext in made:
+        ext.include_dirs.append(str(folder / "c" / "prebake" / "vm" / "plan"))
+    return {ext.name: ext for ext in made}
+
+
 def source_digest(ext: Extension) -> str:
     """Of the contents of all files that an extension is made from, and of how it is compiled."""
     found = hashlib.blake2b(repr((sys.version, ext.extra_compile_args, ext.define_macros)).encode(), digest_size=32)
@@ -93,8 +141,15 @@ class BuildExt(build_ext):
     def build_extensions(self) -> None:
         self.digests = {ext.name: source_digest(ext) for ext in self.extensions}  # before anything is read
         self.extensions = [ext for ext in self.extensions if self.force or not self.is_current(ext)]
+        planner = [ext for ext in self.extensions if is_planner(ext)]
+        made = compile_planner(Path(self.build_temp).resolve() / "planner") if planner else {}
+        for ext in planner:
+            for name in ("sources", "include_dirs", "extra_compile_args"):
+                setattr(ext, name, getattr(made[ext.name], name))
+            ext.extra_compile_args += REPRODUCIBLE
         for ext in self.extensions:  # one after the other: Cython is not made for threads, compilers are
-            ext.sources = [self.write_c(ext)]
+            if ext not in planner:
+                ext.sources = [self.write_c(ext)]
         super().build_extensions()
 
     def build_extension(self, ext: Extension) -> None:
@@ -145,6 +200,8 @@ class BuildExt(build_ext):
 
 
 extensions = [stencil_extension(level) for level in levels.built_levels()]
+if os.environ.get("PREBAKE_BUILD_PLANNER") == "1":
+    extensions += planner_extensions()
 if (ROOT / "vm" / "run" / "_dispatch.pyx").exists():
     extensions.append(dispatch_extension())
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, dataclass_transform
 _R = TypeVar("_R")
 
 
-class _Fresh:
+class Fresh:
     """The default of a field that every instance has for itself."""
 
     __slots__ = ("factory",)
@@ -28,7 +28,7 @@ class _Fresh:
 
 def fresh(*, factory: Callable[[], _R]) -> _R:
     """The default of a field that every instance has for itself: what `factory` makes."""
-    return _Fresh(factory)  # type: ignore[return-value]
+    return Fresh(factory)  # type: ignore[return-value]
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(fresh,))
@@ -49,11 +49,11 @@ def replace(instance: _R, /, **changes: Any) -> _R:
     return type(instance)(**changes)
 
 
-class _Fields:
-    """What `dataclasses` looks for in a class, made when it is looked for."""
+class Fields:
+    """What `dataclasses` looks for in a class, made when it is looked for. kinds: annotations by name."""
 
-    def __init__(self, defaults: dict[str, Any]) -> None:
-        self.defaults = defaults
+    def __init__(self, kinds: dict[str, Any], defaults: dict[str, Any]) -> None:
+        self.kinds, self.defaults = kinds, defaults
         self.found: dict[str, Any] | None = None
 
     def __get__(self, instance: object, owner: type) -> dict[str, Any]:
@@ -61,9 +61,9 @@ class _Fields:
             import dataclasses
 
             self.found = {}
-            for name, kind in owner.__annotations__.items():
+            for name, kind in self.kinds.items():
                 default = self.defaults.get(name, dataclasses.MISSING)
-                item: Any = (dataclasses.field(default_factory=default.factory) if isinstance(default, _Fresh)
+                item: Any = (dataclasses.field(default_factory=default.factory) if isinstance(default, Fresh)
                              else dataclasses.field(default=default))
                 item.name, item.type, item._field_type = name, kind, dataclasses._FIELD  # type: ignore[attr-defined]
                 self.found[name] = item
@@ -82,17 +82,18 @@ def _init_of(count: int) -> CodeType:
 
 def _made(cls: type, eq: bool, slots: bool) -> type:
     space = dict(cls.__dict__)
-    names = tuple(space.get("__annotations__", ()))
+    kinds = space.get("__annotations__", {})
+    names = tuple(kinds)
     defaults = {name: space.pop(name) for name in names if name in space}
-    space["__match_args__"], space["__dataclass_fields__"] = names, _Fields(defaults)
+    space["__match_args__"], space["__dataclass_fields__"] = names, Fields(kinds, defaults)
     if "__init__" not in space:
         assert tuple(defaults) == names[len(names) - len(defaults):], "fields with defaults come last"
         code = _init_of(len(names)).replace(
             co_varnames=("self", *names), co_names=names, co_name="__init__", co_qualname=f"{cls.__qualname__}.__init__")
         plain = FunctionType(code, globals(), "__init__", tuple(defaults.values()))
-        made = [name for name, default in defaults.items() if isinstance(default, _Fresh)]
+        made = [name for name, default in defaults.items() if isinstance(default, Fresh)]
         space["__init__"] = _filling(plain, made) if made else plain
-    space.setdefault("__repr__", _repr)
+    space.setdefault("__repr__", text_of)
     if eq:
         key = attrgetter(*names) if names else _no_key
 
@@ -116,7 +117,7 @@ def _filling(plain: Callable[..., None], names: list[str]) -> Callable[..., None
         plain(self, *args, **kwargs)
         for name in names:
             value = getattr(self, name)
-            if isinstance(value, _Fresh):
+            if isinstance(value, Fresh):
                 setattr(self, name, value.factory())
 
     return __init__
@@ -126,5 +127,6 @@ def _no_key(instance: object) -> tuple[()]:
     return ()
 
 
-def _repr(self: Any) -> str:
+def text_of(self: Any) -> str:
+    """The `repr` of a record."""
     return f"{type(self).__qualname__}({', '.join([f'{name}={getattr(self, name)!r}' for name in self.__match_args__])})"

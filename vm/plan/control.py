@@ -6,7 +6,7 @@ from ..lang.opcodes import Op
 from .cells import Side
 from .extents import Expr
 from .loops import Loops
-from .planner_errors import PlanRefused
+from .planner_errors import PlanRefused, let_interrupt
 from .rewrite import substitute_plan
 from .steps import ExitStep, IfStep, Literal, Operand, Result, Step
 from .typer_state import DeadEnd, NeedRuntimeLoop, ReturnSite
@@ -30,6 +30,7 @@ class Control(Loops):
             self.pc = pc
             op = ins.op
             if op > last_control:
+                let_interrupt()
                 try:
                     self.step_instruction(pc)
                 except DeadEnd:

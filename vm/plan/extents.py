@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import count
 from math import inf
+from typing import TypeAlias
 
-Bound = float  # int or +-inf
+Bound: TypeAlias = "int | float"  # exact, or +-inf
 
 _MAX_TERMS = 64  # past this an expression becomes one opaque atom
 
@@ -81,7 +82,8 @@ class Expr:
     def __add__(self, other: Expr | int) -> Expr:
         return add(self, other if other.__class__ is Expr else const(other))  # type: ignore[arg-type]
 
-    __radd__ = __add__
+    def __radd__(self, other: int) -> Expr:
+        return add(const(other), self)
 
     def __sub__(self, other: Expr | int) -> Expr:
         return sub(self, other if other.__class__ is Expr else const(other))  # type: ignore[arg-type]
@@ -92,7 +94,8 @@ class Expr:
     def __mul__(self, other: Expr | int) -> Expr:
         return mul(self, other if other.__class__ is Expr else const(other))  # type: ignore[arg-type]
 
-    __rmul__ = __mul__
+    def __rmul__(self, other: int) -> Expr:
+        return mul(const(other), self)
 
     def __neg__(self) -> Expr:
         return mul(self, MINUS_ONE)
@@ -400,14 +403,12 @@ def floordiv(a: Expr | int, b: Expr | int) -> Expr:
             if not a.const:
                 return _intern(out.pop((), 0), out)
     (alo, ahi), blo = a.bounds(), b.bounds()[0]
-    lo, hi = -inf, inf
+    lo: Bound = -inf
+    hi: Bound = inf
     if blo > 0:
-        lo = (0 if alo >= 0 else alo)
-        hi = ahi // blo if ahi != inf and ahi >= 0 else ahi if ahi == inf else -1 if ahi < 0 else ahi
-        if d and alo not in (-inf, inf):
-            lo = alo // d
-        if d and ahi not in (-inf, inf):
-            hi = ahi // d
+        lo = int(alo) // d if d and alo != -inf else 0 if alo >= 0 else alo
+        if ahi != inf:
+            hi = int(ahi) // d if d else int(ahi) // int(blo) if ahi >= 0 else -1
     return _opaque("floordiv", (a, b), lo, hi)
 
 
@@ -427,7 +428,8 @@ def mod(a: Expr | int, b: Expr | int) -> Expr:
     if d and a.const % d == 0 and all(c % d == 0 for _, c in a.terms):
         return const(0)
     blo, bhi = b.bounds()
-    lo, hi = (0, bhi - 1) if blo > 0 else (-inf, inf)
+    lo: Bound = 0 if blo > 0 else -inf
+    hi: Bound = bhi - 1 if blo > 0 else inf
     if d and a.bounds()[0] >= 0 and a.bounds()[1] < d:
         return a
     return _opaque("mod", (a, b), lo, hi)

@@ -14,6 +14,7 @@ from .attention import block_attention
 from .axes import collapse_all, collapse_rows
 from .block import block_rows
 from .fuse import fuse_nests
+from .planner_errors import let_interrupt
 from .policy import ShapePolicy
 from .prune import drop_dead, share_equal
 from .steps import Plan
@@ -54,6 +55,7 @@ def run_passes(plan: Plan, disable_fusions: Sequence[str] = ()) -> Plan:
         if item.fusions and not any(map(policy.allows, item.fusions)):
             plan.log.append((item.name, 0.0, "switched off"))
             continue
+        let_interrupt()
         start = perf_counter()
         note = item.run(plan, policy)
         plan.log.append((item.name, (perf_counter() - start) * 1e3, note))

@@ -12,3 +12,8 @@ class PlanRefused(Exception):
     def __init__(self, reason: str, *, kind: str = "unplanned", position: int = -1) -> None:
         super().__init__(reason)
         self.reason, self.kind, self.position = reason, kind, position
+
+
+def let_interrupt() -> None:
+    """Called between instructions and passes: what ends a runaway planning (run/deadline.py) is raised when Python code runs, and
+    a planner that was compiled is none."""

@@ -50,7 +50,7 @@ class ShapePolicy:
     def __init__(self, plan: Plan, disabled: Iterable[str] = ()) -> None:
         self.plan = plan
         self.disabled = frozenset(disabled)
-        unknown = sorted(self.disabled - BY_NAME.keys())
+        unknown = sorted(self.disabled.difference(BY_NAME))
         if unknown:
             raise ValueError(f"unknown fusions: {', '.join(unknown)}")
 

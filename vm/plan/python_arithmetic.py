@@ -7,7 +7,7 @@ from collections.abc import Callable
 from math import ceil, floor, inf, isfinite
 from typing import Any
 
-from .extents import Expr, compare, const, floordiv, mod
+from .extents import Bound, Expr, compare, const, floordiv, mod
 from .facts import equality
 from .planner_errors import PlanRefused
 from .steps import Literal, Operand, ScalarReg, SetStep
@@ -134,7 +134,7 @@ def _bit_bounds(op: str, a: Expr, b: Expr) -> tuple[int | None, int | None]:
     if op == "op.and" and (alo >= 0 or blo >= 0):
         high = min(ahi if alo >= 0 else inf, bhi if blo >= 0 else inf)
         return 0, None if high == inf else int(high)
-    widest = max(abs(alo), abs(ahi), abs(blo), abs(bhi))
+    widest: Bound = max(abs(alo), abs(ahi), abs(blo), abs(bhi))
     if widest == inf:
         return None, None
     limit = 1 << int(widest).bit_length()

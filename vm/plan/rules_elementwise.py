@@ -41,6 +41,7 @@ _CLASSES = frozenset(("isfinite", "isnan", "isinf"))  # of which integers know t
 _INTEGER_ROUNDING = ("floor", "ceil", "trunc", "rint")
 _COMPARING = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _PYTHON_TYPES = {"int": int, "float": float}
+_WEAK: dict[str, Any] = {"int": 0, "float": 0.0, "bool": True}  # a scalar of each of Python's types, for np.result_type
 
 
 @lru_cache(maxsize=4096)
@@ -55,8 +56,8 @@ def resolve_dtypes(ufunc: str, operands: tuple[object, ...]) -> tuple[str, ...]:
         found = function.resolve_dtypes((*operands, *([None] * function.nout)))
     except TypeError as error:
         raise PlanRefused(f"np.{ufunc}: {error}", kind="ufunc-types") from None
-    names = [DTYPE_NAMES.get(dtype) for dtype in found]
-    if any(n is None or n not in COMPUTE for n in names):
+    names = [DTYPE_NAMES.get(dtype, "") for dtype in found]
+    if any(n not in COMPUTE for n in names):
         raise PlanRefused(f"np.{ufunc} computes in {found[-1]}, which is not planned", kind="dtype")
     return tuple(names)
 
@@ -399,7 +400,7 @@ def common_dtype(t: Typer, values: list[Value]) -> str:
         if not any(isinstance(v, Arr) for v in values) or common_dtype(t, other) != common_dtype(t, values):
             raise PlanRefused("a scalar that is NumPy's on one path and Python's on another decides a dtype", kind="two-types")
     strong = [NUMPY_DTYPES[v.dtype] for v in values if isinstance(v, (Arr, Num)) and not is_python(v)]
-    weak: list[Any] = [{"int": 0, "float": 0.0, "bool": True}[v.python] for v in values
+    weak: list[Any] = [_WEAK[v.python] for v in values
                        if isinstance(v, Num) and v.python]
     try:
         name = DTYPE_NAMES.get(np.result_type(*strong, *weak))

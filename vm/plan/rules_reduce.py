@@ -49,7 +49,8 @@ def reduce_nest(t: Typer, a: Arr, axes: tuple[int, ...], kind: str, dtype: str, 
         slot = nest.cast(slot, COMPUTE[dtype])
     if mask_view is not None:
         native = COMPUTE[dtype]
-        neutral = float(_NEUTRAL[kind]) if native[0] == "f" else bool(_NEUTRAL[kind]) if native == "bool" else _NEUTRAL[kind]
+        number = _NEUTRAL[kind]
+        neutral: float | int | bool = float(number) if native[0] == "f" else bool(number) if native == "bool" else number
         slot = nest.op("select", native, nest.view(mask_view), slot, nest.const(neutral, native))
     kept = tuple([ONE if i in axes else e for i, e in enumerate(a.shape)])
     out = t.new_temp(kept, dtype)
@@ -416,12 +417,15 @@ def _neutral(op: str, native: str) -> float | int | bool:
     """What changes no value that it is added to, multiplied by or compared with."""
     is_float = native[0] == "f"
     if op in ("add", "mul"):
-        zero, one = (-0.0, 1.0) if is_float else (0, 1)  # -0.0 + x is x for every x
-        return zero if op == "add" else one
+        if is_float:
+            return -0.0 if op == "add" else 1.0  # -0.0 + x is x for every x
+        return 0 if op == "add" else 1
     if native == "bool":
         return op == "minimum"
-    least = -math.inf if is_float else -(1 << (31 if native == "i32" else 63))
-    return least if op == "maximum" else -least if is_float else -least - 1
+    if is_float:
+        return -math.inf if op == "maximum" else math.inf
+    least = -(1 << (31 if native == "i32" else 63))
+    return least if op == "maximum" else -least - 1
 
 
 _FEW = 8  # elements of an axis that is not worth loops over the others

@@ -9,7 +9,7 @@ from .rules_index import position_in
 from .rules_reduce import running
 from .steps import ForStep, ScalarReg, StoreStep, View
 from .typed import NONE, RULES, Typer, rule
-from .values import Arr, Num, Seq, Value, python_int
+from .values import COMPUTE, Arr, Num, Seq, Value, python_int
 
 _REDUCE = {"add": "np.sum", "multiply": "np.prod", "maximum": "np.max", "minimum": "np.min", "logical_and": "np.all",
            "logical_or": "np.any"}
@@ -86,7 +86,7 @@ def _register_at(name: str) -> None:
             value = ufunc(t, name, [t.load(target), t.load(item) if isinstance(item, Arr) else item])
             assert isinstance(value, Num)
             body = t.scalar_body()
-            slot = body.cast(t.scalar_slot(body, value), Num(0, a.dtype).native)  # type: ignore[arg-type]
+            slot = body.cast(t.scalar_slot(body, value), COMPUTE[a.dtype])
             t.emit(StoreStep(target.view, slot))
         t.depth -= 1
         inner, t.steps = t.steps, outer

@@ -46,13 +46,13 @@ class _Dtypes(dict[str, np.dtype]):
         return self.setdefault(name, dtype_from_name("bfloat16"))
 
 
-DTYPE_NAMES = _Names({
+DTYPE_NAMES: Mapping[np.dtype, str] = _Names({
     np.dtype(np.bool_): "bool", np.dtype(np.int8): "i8", np.dtype(np.int16): "i16", np.dtype(np.int32): "i32",
     np.dtype(np.int64): "i64", np.dtype(np.uint8): "u8", np.dtype(np.uint16): "u16", np.dtype(np.uint32): "u32",
     np.dtype(np.uint64): "u64", np.dtype(np.float16): "f16", np.dtype(np.float32): "f32", np.dtype(np.float64): "f64",
     np.dtype(np.complex64): "c64", np.dtype(np.complex128): "c128",
 })
-NUMPY_DTYPES = _Dtypes({name: dtype for dtype, name in DTYPE_NAMES.items()})
+NUMPY_DTYPES: Mapping[str, np.dtype] = _Dtypes({name: dtype for dtype, name in DTYPE_NAMES.items()})
 PYTHON_SCALARS: dict[type, str] = {bool: "bool", int: "int", float: "float"}
 
 
