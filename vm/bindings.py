@@ -331,7 +331,7 @@ class Watch:
     def builtin(self, fn: FunctionType, name: str) -> None:
         """A built-in function that a function calls: its module may hide it, somebody replace it."""
         self.name(fn.__globals__, name, ABSENT)
-        self.name(fn.__builtins__, name, fn.__builtins__.get(name, ABSENT))
+        self.name(fn.__builtins__, name, fn.__builtins__.get(name, ABSENT))  # type: ignore[attr-defined]
 
     def member(self, owner: Any, name: str, value: Any) -> None:
         """An attribute of an object, None for the call's first argument."""
@@ -385,7 +385,7 @@ def _watch_libraries(watch: Watch, fn: FunctionType) -> None:
     """Add what a function may mean of Python, NumPy and `math`: no rows are recorded for it."""
     names = names_of(fn.__code__)
     for name in names:
-        if name in fn.__builtins__ and name not in fn.__globals__:
+        if name in fn.__builtins__ and name not in fn.__globals__:  # type: ignore[attr-defined]
             watch.builtin(fn, name)
     for module in _libraries(fn, names):
         for name in names:

@@ -143,7 +143,7 @@ class Names(Held):
                 return MISSING
         found = fn.__globals__.get(name, MISSING)
         if found is MISSING:
-            builtins = fn.__builtins__
+            builtins = fn.__builtins__  # type: ignore[attr-defined]
             found = builtins.get(name, MISSING)
         return found
 
