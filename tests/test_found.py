@@ -76,6 +76,16 @@ FOUND: dict[str, tuple[str, list[Any]]] = {
                                       [np.arange(12.0).reshape(1, 4, 3), np.arange(12.0).reshape(3, 4)]),
     "lists as arrays": ("return np.abs([y[0], -2.5]), y[:2] * [1, 2], [1, 2] + y[:2], np.concatenate(([True], y[1:] != y[:-1])), "
                         "np.maximum([1, 2.5], y[:2])", [Y]),
+    # complex numbers, small integers, booleans: arguments that were passed over, dtypes and errors of their own
+    "complex numbers into": ("a = y * 1j\n    b = a * 0\n    np.negative(a, out=b)\n    c = np.equal(a, b, out=a * 0)\n"
+                             "    return b, c", [Y]),
+    "complex differences": ("a = (y * 1j).astype(np.complex64)\n    return np.diff(a, prepend=2), np.diff(a, append=1j)", [Y]),
+    "complex numbers joined as reals": ("return np.concatenate([y * 1j, y], dtype=np.float64)", [Y]),
+    "vecdot of small integers": ("return np.vecdot(y, y), np.vecdot(y[0], z)",
+                                 [np.arange(12, dtype=np.int16).reshape(3, 4), np.arange(4, dtype=np.uint8)]),
+    "ediff1d of booleans": ("return np.ediff1d(y)", [BOOL]),
+    "nan_to_num in place": ("z = y.astype(np.complex64)\n    np.nan_to_num(z, copy=False)\n    return z",
+                             [np.array([1.0, np.inf, np.nan])]),
     # other forms of known functions
     "orders": ("return y.reshape(4, 3, order='F'), y.ravel('F'), y.flatten('F'), y.T.ravel(order='K'), "
                "y.T.flatten('A'), y[:, ::2].reshape(2, -1, order='A'), np.reshape(y, -1, order='F')", [M]),

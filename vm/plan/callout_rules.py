@@ -272,7 +272,12 @@ calls("np.var", "arr.var", "np.std", "arr.std")(_accumulating(lambda d: real(ine
 calls("np.cumsum", "arr.cumsum", "np.cumprod", "arr.cumprod")(lambda q: _scan(q, summed, "out"))
 
 
-calls("np.nan_to_num")(same(lambda d: d))
+@calls("np.nan_to_num")
+def _nan_to_num(q: Question) -> Made:
+    if option(q, "copy") is not True:
+        raise q.refuse("in place")
+    x = like(q, "x")
+    return made(x.dtype, x.shape)
 
 
 @calls("np.ptp")

@@ -166,6 +166,9 @@ def _complex_kernel(t: Any, name: str, values: Sequence[Value]) -> Value:
     if name in ("op.pow", "np.power"):
         from .complex_powers import power
         return power(t, values[0], values[1], is_operator=name == "op.pow")
+    if (name in ("np.equal", "np.not_equal") and not _has_defaults(name, values, range(2, len(values)))) or (
+            name in ("np.negative", "np.positive") and not _has_defaults(name, values, range(1, len(values)))):
+        raise PlanRefused(f"{name} of complex numbers with these arguments", kind="dtype")
     if name in ("np.equal", "np.not_equal"):
         return complex_compare(t, "==" if name == "np.equal" else "!=", values[0], values[1])
     if name in _BILINEAR:
@@ -198,6 +201,8 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
         both = [[_as(t, p, part) for p in parts_of(t, v, part)] for v in (x, y)]
         return _pair((rules[name](t, condition, p, q) for p, q in zip(*both, strict=True)), dtype)
     if name in ("np.concatenate", "np.stack", "np.vstack", "np.hstack", "np.column_stack", "np.dstack", "np.append"):
+        if any(given(v) for p, v in zip(BY_NAME[name].parameters, values, strict=False) if p.name in ("out", "dtype")):
+            raise PlanRefused(f"{name} of complex numbers into another dtype or array", kind="dtype")
         items = list(t.children(values[0])) if name != "np.append" else list(values[:2])
         items = [_strong(t, v) for v in items]
         dtype = common_dtype(items)
@@ -218,7 +223,7 @@ def _partwise(t: Any, name: str, values: Sequence[Value], rules: dict[str, Any])
                    } if name in BY_NAME else {}
     if name.endswith("_like") and "dtype" in given_names:  # of a real dtype, or it were no matter of parts
         return rules[name](t, first.re, *values[1:])
-    if given_names.keys() & {"dtype", "out"}:
+    if given_names.keys() & {"dtype", "out", "prepend", "append"}:  # what comes before or behind has parts of its own
         raise PlanRefused(f"{name} of complex numbers into another dtype or array", kind="dtype")
     if name in ("np.mean", "arr.mean"):  # NumPy divides by a complex number
         from .rules_reduce import count_of_axes

@@ -81,7 +81,10 @@ def trapezoid(t: Typer, y: Value, x: Value = NONE, dx: Value = NONE, axis: Value
 @rule("np.ediff1d")
 def ediff1d(t: Typer, ary: Value, to_end: Value = NONE, to_begin: Value = NONE) -> Value:
     _no("ediff1d", to_end, to_begin)
-    return diff(t, ravel(t, as_array(t, ary)))
+    arr = as_array(t, ary)
+    if arr.dtype == "bool":
+        raise PlanRefused("np.ediff1d of booleans, which NumPy does not subtract", kind="ufunc-types")
+    return diff(t, ravel(t, arr))
 
 
 # --- NaN-aware --------------------------------------------------------------------------------------------------------

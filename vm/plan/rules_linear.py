@@ -116,8 +116,11 @@ def _scaled(t: Typer, a: Value, b: Value) -> Value:
 
 @rule("np.vecdot")
 def vecdot(t: Typer, a: Value, b: Value, axis: Value = NONE) -> Value:
+    from .signature import NUMPY_DTYPES
     from .typed import RULES
-    return RULES["np.sum"](t, ufunc(t, "multiply", [a, b]), axis if given(axis) else python_int(const(-1)))
+    both = ufunc(t, "multiply", [a, b])
+    dtype = Static(NUMPY_DTYPES[both.dtype])  # type: ignore[union-attr]  # unlike a sum's
+    return RULES["np.sum"](t, both, axis if given(axis) else python_int(const(-1)), dtype)
 
 
 @rule("np.inner")
