@@ -24,3 +24,12 @@ def test_nothing_differs_and_the_page_promises_no_more() -> None:
         assert found[TAPE] >= number[TAPE], f"{topic}: docs/numpy.md promises more (python tests/numpy_surface.py)"
         assert found[TAPE] + found[CALLED] >= number[TAPE] + number[CALLED], f"{topic}: fewer calls have plans"
         assert found[REFUSED] <= number[REFUSED], f"{topic}: more calls are refused"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ("f4", "i2", "u1", "u8", "u4", "c8", "c16", "?", "f2", "bfloat16"))
+def test_nothing_differs_in_other_dtypes(dtype: str) -> None:
+    """The same calls with arrays of another dtype where they have float64."""
+    chosen = pytest.importorskip("ml_dtypes").bfloat16 if dtype == "bfloat16" else dtype
+    wrong = numpy_surface.surface(chosen)[2]
+    assert not wrong, "\n".join(wrong)
