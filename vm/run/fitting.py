@@ -6,12 +6,14 @@ first call, `check` and strict loading need it. What does not fit raises BundleE
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from .. import options
-from ..bindings import Row, first_change
-from ..errors import ConfigError
+from ..bindings import Row, first_change, member_of, underlying
+from ..errors import ConfigError, UnsupportedError
 from . import bundle
 from .callees import CALL_OTHER, CALLS
 
@@ -60,7 +62,7 @@ def fitting_bindings(found: bundle.Bundle, name: str, fn: Any, program_here: Cal
     change = first_change(fn, rows)
     if change is None and program_here is not None:
         program = program_here()
-        if program.digest != record["program_digest"] and not is_of_other_objects(recorded_program(found, name), program):
+        if program.digest != record["program_digest"] and not is_of_other_objects(recorded_program(found, name), program, True):
             change = (name, "the source that was recorded", "another one in this process")
     if change is not None:
         where, then, now = change
@@ -84,18 +86,40 @@ def recorded_program(found: bundle.Bundle, name: str) -> Program:
     return Program.from_bytes(found.program_bytes(name))
 
 
-def shipped_program(name: str, own_file: str) -> Program | None:
-    """The program of the bundle at hand, for functions whose source is not shipped; None without a bundle."""
-    found, _ = bundle.find_bundle(name, own_file)
-    return None if found is None else recorded_program(found, name)
+def shipped_program(name: str, fn: Any) -> Program | None:
+    """The program of the bundle at hand; None without a bundle, and where a name stands for something else by now."""
+    found, _ = bundle.find_bundle(name, fn.__code__.co_filename)
+    if found is None:
+        return None
+    program = recorded_program(found, name)
+    change = first_change(fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
+    return program if change is None else None
 
 
-def is_of_other_objects(recorded: Program, program: Program) -> bool:
-    """Whether the program here and the recorded one differ by the layers that they were made for alone."""
+def is_of_other_objects(recorded: Program, program: Program, is_rebound: bool) -> bool:
+    """Whether the program here and the recorded one differ by the layers that they were made for alone.
+
+    is_rebound: something changed since the process began: functions that the program here does not lead to are looked at too.
+    """
     if not program.__dict__.get("calls_objects") and CALLS not in recorded.kernels:
         return False
     here = {(f.module, f.qualname): f.digest for f in program.functions}
-    return all(here.get((f.module, f.qualname), f.digest) == f.digest for f in recorded.functions)
+    return all(here.get((f.module, f.qualname)) == f.digest if (f.module, f.qualname) in here
+               else not is_rebound or _is_as_recorded(f.module, f.qualname, f.digest) for f in recorded.functions)
+
+
+def _is_as_recorded(module: str, qualname: str, digest: str) -> bool:
+    """Whether a function has the code that was recorded; what is out of reach is not judged."""
+    from ..lang.source import load_source
+
+    found: Any = sys.modules.get(module)
+    try:
+        for part in qualname.split("."):
+            found = member_of(found, part) if isinstance(found, type) else getattr(found, part)
+        found = underlying(found)
+        return not isinstance(found, FunctionType) or load_source(found).digest == digest
+    except (AttributeError, UnsupportedError):
+        return True
 
 
 def covers(program: Program, other: Program) -> bool:

@@ -276,7 +276,8 @@ class FunctionState:
             from .fitting import is_of_other_objects
 
             shipped = self._shipped_program()  # of the objects that were recorded: its kernels and plans share captures
-            if shipped is not None and shipped.digest != program.digest and is_of_other_objects(shipped, program):
+            if shipped is not None and shipped.digest != program.digest and \
+                    is_of_other_objects(shipped, program, self._was_rebound):
                 program = shipped
                 program.__dict__["calls_objects"] = self._is_shipped = True
                 watch = watch_rows(self.fn, [(b.scope, b.module, b.path, b.meaning) for b in program.bindings])
@@ -330,7 +331,7 @@ class FunctionState:
     def _shipped_program(self) -> Any:
         from .fitting import shipped_program
 
-        return shipped_program(self.function.name, self.fn.__code__.co_filename)
+        return shipped_program(self.function.name, self.fn)
 
     def _bind_captures(self, captures: list[tuple[str, str, str]]) -> None:
         """Tell the function where its captured names are read."""
