@@ -359,3 +359,24 @@ def test_stores_that_move_nothing_are_refused_by_what_is_read_only(f: Any, x: np
             with pytest.raises(ValueError, match="read-only"):
                 g(y)
         np.testing.assert_array_equal(x, y)
+
+
+def square_after_a_store(x, d):
+    x += 1
+    y = x / d**2
+    x *= 2
+    return y
+
+
+@pytest.mark.parametrize("d", (2.0, -0.0, 1e-170, 1e200, -1e200, np.inf, np.nan), ids=repr)
+def test_squares_of_python_floats_overflow_as_pythons_do(d: float) -> None:
+    x, y = np.ones(4), np.ones(4)
+    with prebake.engine("jit"), np.errstate(all="ignore"):
+        try:
+            want: Any = square_after_a_store(x, d)
+        except (OverflowError, ZeroDivisionError) as error:
+            with pytest.raises(type(error)):
+                prebake.jit(square_after_a_store)(y, d)
+        else:
+            np.testing.assert_array_equal(prebake.jit(square_after_a_store)(y, d), want)
+    np.testing.assert_array_equal(y, x)

@@ -167,7 +167,10 @@ def _float_binary(t: Any, op: str, a: Num, b: Num) -> Num:
              "op.mod": "mod"}
     if op == "op.pow":
         if isinstance(y, Literal) and y.value == 2.0:
-            return Num(body.op("mul", "f64", x, x), "f64", "float")
+            square = body.op("mul", "f64", x, x)
+            is_finite = body.op("isfinite", "f64", x)
+            t.trap("OVERFLOW", body.op("gt", "bool", is_finite, body.op("isfinite", "f64", square)), "Numerical result out of range")
+            return Num(square, "f64", "float")
         return _float_power(t, x, y)
     if op not in names:
         raise PlanRefused(f"{op} on Python floats", kind="operand")
