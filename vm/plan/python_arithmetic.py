@@ -168,8 +168,8 @@ def _float_binary(t: Any, op: str, a: Num, b: Num) -> Num:
     if op == "op.pow":
         if isinstance(y, Literal) and y.value == 2.0:
             square = body.op("mul", "f64", x, x)
-            is_finite = body.op("isfinite", "f64", x)
-            t.trap("OVERFLOW", body.op("gt", "bool", is_finite, body.op("isfinite", "f64", square)), "Numerical result out of range")
+            overflows = body.op("gt", "bool", body.op("isfinite", "f64", x), body.op("isfinite", "f64", square))
+            t.trap("OVERFLOW", overflows, "Numerical result out of range")
             return Num(square, "f64", "float")
         return _float_power(t, x, y)
     if op not in names:
