@@ -148,6 +148,14 @@ def test_whole_multiples_of_a_divisor_stay_near_the_dividend() -> None:
             assert all(lo <= product.evaluate(point) <= hi for point in POINTS)
 
 
+def test_texts_of_what_shares_its_parts_are_bounded() -> None:
+    """Each of 60 steps holds the one before it twice; written out whole, the last would be 2**60 characters long."""
+    n = symbol("n", 0, 2**20)
+    for _ in range(60):
+        n = emin(floordiv(n, 3) * 2 + 5, M + n)
+    assert len(repr(n)) < 5000
+
+
 def test_a_name_with_other_bounds_is_another_symbol() -> None:
     anywhere, positive = symbol("count", -5, 5), symbol("count", 1, 5)
     assert anywhere.bounds() == (-5, 5) and positive.bounds() == (1, 5)

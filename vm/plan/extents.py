@@ -15,6 +15,7 @@ from typing import TypeAlias
 Bound: TypeAlias = "int | float"  # exact, or +-inf
 
 _MAX_TERMS = 64  # past this an expression becomes one opaque atom
+_MAX_TEXT = 2000  # of an expression: what shares its parts would be written out over and over
 
 
 class Atom:
@@ -77,7 +78,8 @@ class Expr:
             parts.append(text if coef == 1 else f"-{text}" if coef == -1 else f"{coef}*{text}")
         if self.const or not parts:
             parts.append(str(self.const))
-        return " + ".join(parts).replace("+ -", "- ")
+        text = " + ".join(parts).replace("+ -", "- ")
+        return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
 
     def __add__(self, other: Expr | int) -> Expr:
         return add(self, other if other.__class__ is Expr else const(other))  # type: ignore[arg-type]
