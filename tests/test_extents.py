@@ -153,7 +153,7 @@ def test_texts_of_what_shares_its_parts_are_bounded() -> None:
     n = symbol("n", 0, 2**20)
     for _ in range(60):
         n = emin(floordiv(n, 3) * 2 + 5, M + n)
-    assert len(repr(n)) < 5000
+        assert len(repr(n)) < 5000
 
 
 def test_a_name_with_other_bounds_is_another_symbol() -> None:
