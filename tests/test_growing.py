@@ -104,11 +104,16 @@ import numpy as np, prebake, growing
 
 x = np.arange(8.0).reshape(2, 4)
 prebake.load_bundle(sys.argv[1])
+if sys.argv[2] == "swapped":
+    growing.third.__code__ = (lambda x: x / 4).__code__
+    growing.LAYERS.reverse()
 for layer in growing.LAYERS[::-1]:
     np.testing.assert_allclose(growing.apply(x, layer), growing.apply.__wrapped__(x, layer), rtol=1e-12)
 for name in growing.ACTS:
     np.testing.assert_allclose(growing.by_name(x, name), growing.by_name.__wrapped__(x, name), rtol=1e-12)
 print(growing.apply.stats()["prebuilt"], growing.by_name.stats()["prebuilt"])
+if sys.argv[2] == "swapped":
+    sys.exit()
 growing.apply(x, np.cos)
 print(growing.apply.stats()["jit"])
 with prebake.profile(sys.argv[2]) as session:
@@ -142,9 +147,13 @@ def test_a_bundle_holds_every_callee_that_was_recorded(tmp_path: Path, monkeypat
         assert planned.hit_rate == 1.0
         prebake.build(tmp_path / "b.yaml", tmp_path / "bundle", targets=[bundle.usable_levels()[0]])
         (tmp_path / "serve.py").write_text(SERVE)
-        done = subprocess.run([sys.executable, str(tmp_path / "serve.py"), str(tmp_path / "bundle"), str(tmp_path / "live.json")],
-                              capture_output=True, text=True, cwd=tmp_path,
-                              env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])})
+        serve = functools.partial(subprocess.run, capture_output=True, text=True, cwd=tmp_path,
+                                  env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])})
+        command = [sys.executable, str(tmp_path / "serve.py"), str(tmp_path / "bundle")]
+        done = serve([*command, "swapped"])  # a function that has another one's code before the first call
+        assert done.returncode == 0 and "growing:third with the code of <lambda>" in done.stderr, done.stderr
+        assert done.stdout.split() == ["0", "0"]
+        done = serve([*command, str(tmp_path / "live.json")])
         assert done.returncode == 0, done.stderr
         assert done.stdout.split() == [str(len(module.LAYERS)), str(len(module.ACTS)), "1"]
         assert prebake.check(tmp_path / "bundle", tmp_path / "live.json", max_miss=0)

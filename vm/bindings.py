@@ -52,7 +52,12 @@ def meaning_of(value: Any) -> str:
     if name is None:
         return f"value {value!r}"
     module = _module_name(plain)
-    return f"numpy.{name}" if module.partition(".")[0] == "numpy" else f"{module}:{name}"
+    if module.partition(".")[0] == "numpy":
+        return f"numpy.{name}"
+    code = getattr(plain, "__code__", None)
+    if type(code) is CodeType and code.co_qualname != name:  # it got another function's code, or another name
+        return f"{module}:{name} with the code of {code.co_qualname}"
+    return f"{module}:{name}"
 
 
 def _module_name(value: Any) -> str:
