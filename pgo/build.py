@@ -91,7 +91,8 @@ def build(buckets: str | os.PathLike[str], output: str | os.PathLike[str], *, ta
     for built in functions:
         for note in built.notes:
             log(note)
-    for line in () if quiet else (*_hidden_buckets(config.path, chosen), *unchecked):
+    crowded = [line for built in functions for line in built.crowded]
+    for line in crowded if quiet else (*crowded, *_hidden_buckets(config.path, chosen), *unchecked):
         warn(line)
     return Path(output)
 

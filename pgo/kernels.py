@@ -20,7 +20,7 @@ from ..vm.plan.steps import Fact, Plan
 from .codegen import Kernel, bucket_text, kernel_name
 from .schema import UNBOUNDED, Bucket, BucketsFile, FunctionBuckets, RecordedSignature, Recordings
 
-MAX_PLANS = 6  # of one bucket; past this its edges do not fit the program's branches
+MAX_PLANS = 6  # of one bucket; past this its edges do not fit the program's branches, and the rest is left to the JIT
 _FAR = 1 << 20  # stands for an unbounded extent when facts are looked at
 
 Extents = dict[str, int]
@@ -46,7 +46,8 @@ class BuiltPlan:
 
 @dataclass
 class BuiltFunction:
-    """Everything that a bundle holds of one function. notes: corners that no kernel serves, and why."""
+    """Everything that a bundle holds of one function. notes: corners that no kernel serves, and why; crowded: buckets that
+    need more plans than one bucket may have."""
 
     buckets: FunctionBuckets
     recordings: Recordings
@@ -54,6 +55,7 @@ class BuiltFunction:
     msbc: bytes
     plans: list[BuiltPlan] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    crowded: list[str] = field(default_factory=list)
 
     @property
     def options(self) -> dict[str, object]:
@@ -112,9 +114,10 @@ def _plans_of_bucket(built: BuiltFunction, bucket: Bucket,
             continue
         if len(found) == MAX_PLANS:
             fact = broken_fact(found[-1][0], sample)
-            raise PlanError(f"{function.qualname}, bucket {bucket.text()} (line {bucket.line}): {MAX_PLANS} plans do "
-                            f"not cover it; the last one relies on '{fact.text if fact else '?'}'\n"
-                            f"  fix       split the bucket there, or narrow it")
+            built.crowded.append(f"{function.qualname}, bucket {bucket.text()} (line {bucket.line}): {MAX_PLANS} plans do not "
+                                 f"cover it; the last one relies on '{fact.text if fact else '?'}'\n"
+                                 "  effect    the JIT serves the rest\n  fix       split the bucket there, or narrow it")
+            break
         try:
             plan = plan_recorded(program, recorded.signature, sample, fusions, built.precision)  # type: ignore[arg-type]
         except PlanRefused as error:

@@ -44,6 +44,13 @@ def branch(x):
     return x + 1
 
 
+def ways(x, y, z):
+    a = x * 2 if x.shape[0] > 8 else x + 1
+    b = y * 3 if y.shape[0] > 8 else y + 2
+    c = z * 4 if z.shape[0] > 8 else z + 3
+    return a.sum() + b.sum() + c.sum()
+
+
 def running(x):
     s = 0.0
     for i in range(x.shape[0]):

@@ -199,6 +199,17 @@ def test_corners_that_no_kernel_serves_are_noted_and_whole_buckets_refused(tmp_p
             build(path, tmp_path / "out", targets=HOST)
 
 
+def test_a_bucket_that_needs_too_many_plans_is_built_as_far_as_it_goes(tmp_path: Path, model: ModuleType) -> None:
+    """Eight ways through three branches; six plans are made, the rest is said and left to the JIT."""
+    args = tuple(floats(n) for n in (3, 4, 5))
+    path = write_project(tmp_path, [(model.ways, args, {n: f"{n}.shape[0]" for n in "xyz"}, [{n: (1, 20) for n in "xyz"}])])
+    with pytest.warns(RuntimeWarning, match=r"ways, bucket \{x: \[1, 20\].*6 plans do not cover it"):
+        bundle = build(path, tmp_path / "out", targets=HOST)
+    drivers = kernels_of(bundle, path, "build_model:ways")
+    assert len(drivers) == 6
+    np.testing.assert_allclose(drivers[0](dict(enumerate(args))), model.ways(*args), rtol=1e-5)  # the recorded shape comes first
+
+
 def test_a_kernel_that_computes_something_else_does_not_ship(tmp_path: Path, model: ModuleType,
                                                              monkeypatch: pytest.MonkeyPatch) -> None:
     path = write_project(tmp_path, items(model)[:1])
