@@ -202,7 +202,7 @@ def test_corners_that_no_kernel_serves_are_noted_and_whole_buckets_refused(tmp_p
 def test_a_bucket_that_needs_too_many_plans_is_built_as_far_as_it_goes(tmp_path: Path, model: ModuleType) -> None:
     """Eight ways through three branches; six plans are made, the rest is said and left to the JIT."""
     args = tuple(floats(n) for n in (3, 4, 5))
-    path = write_project(tmp_path, [(model.ways, args, {n: f"{n}.shape[0]" for n in "xyz"}, [{n: (1, 20) for n in "xyz"}])])
+    path = write_project(tmp_path, [(model.ways, args, {n: f"{n}.shape[0]" for n in "xyz"}, [dict.fromkeys("xyz", (1, 20))])])
     with pytest.warns(RuntimeWarning, match=r"ways, bucket \{x: \[1, 20\].*6 plans do not cover it"):
         bundle = build(path, tmp_path / "out", targets=HOST)
     drivers = kernels_of(bundle, path, "build_model:ways")
