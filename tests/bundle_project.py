@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -85,6 +87,15 @@ def load_module(folder: Path, name: str, text: str = MODEL) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def run_beside(folder: Path, script: str, *args: object) -> subprocess.CompletedProcess[str]:
+    """A script in a process of its own, which finds the modules in the folder; the checkout is not where it works."""
+    path = folder / "beside.py"
+    path.write_text(script)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
+    command = [sys.executable, str(path), *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
 
 
 def write_project(folder: Path, items: Sequence[tuple[Any, tuple[Any, ...], Mapping[str, Any], Sequence[Any]]],

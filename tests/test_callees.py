@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from bundle_project import load_module, run_beside
 from dispatch_helpers import check as check_values
 
 import prebake
@@ -390,11 +388,8 @@ print(stats["prebuilt"], stats["jit"], stats["interpreter"])
 
 
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
-def test_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "layered.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.invalidate_caches()
-    module = importlib.import_module("layered")
+def test_bundles(tmp_path: Path) -> None:
+    module = load_module(tmp_path, "layered", MODULE)
     x = np.arange(8.0).reshape(2, 4)
     try:
         run = module.Model.run
@@ -402,14 +397,10 @@ def test_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             check(run, module.model, x)
         prebake.plan(tmp_path / "p.json", tmp_path / "b.yaml", measure=False)
         prebake.build(tmp_path / "b.yaml", tmp_path / "bundle", targets=[bundle.usable_levels()[0]])
-        script = tmp_path / "serve.py"
-        script.write_text(SCRIPT)
         cases = (("load model", "1 0 0"), ("load other model other", "1 2 0"), ("load model other model", "2 1 0"),
                             ("other load model other other", "1 3 0"), ("load model edit model", "1 1 0"))
         for names, want in cases:
-            command = [sys.executable, str(script), str(tmp_path / "bundle"), *names.split()]
-            done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path,
-                                  env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])})
+            done = run_beside(tmp_path, SCRIPT, tmp_path / "bundle", *names.split())
             assert done.returncode == 0, done.stderr
             assert done.stdout.strip() == want
     finally:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import functools
-import importlib
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bundle_project import load_module, run_beside
 from dispatch_helpers import check as check_values
 
 import prebake
@@ -127,12 +125,9 @@ for call in (lambda self, x: x - self.k, scale):  # a method is another one: wha
 
 
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
-def test_a_bundle_holds_every_callee_that_was_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bundle_holds_every_callee_that_was_recorded(tmp_path: Path) -> None:
     """In one process, and in two that each saw some of them and more."""
-    (tmp_path / "growing.py").write_text(GROWING)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.invalidate_caches()
-    module = importlib.import_module("growing")
+    module = load_module(tmp_path, "growing", GROWING)
     x = np.arange(8.0).reshape(2, 4)
     try:
         with prebake.profile(tmp_path / "few.json"):
@@ -146,14 +141,11 @@ def test_a_bundle_holds_every_callee_that_was_recorded(tmp_path: Path, monkeypat
         planned = prebake.plan([tmp_path / "few.json", tmp_path / "all.json"], tmp_path / "b.yaml", measure=False)
         assert planned.hit_rate == 1.0
         prebake.build(tmp_path / "b.yaml", tmp_path / "bundle", targets=[bundle.usable_levels()[0]])
-        (tmp_path / "serve.py").write_text(SERVE)
-        serve = functools.partial(subprocess.run, capture_output=True, text=True, cwd=tmp_path,
-                                  env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])})
-        command = [sys.executable, str(tmp_path / "serve.py"), str(tmp_path / "bundle")]
-        done = serve([*command, "swapped"])  # a function that has another one's code before the first call
+        serve = functools.partial(run_beside, tmp_path, SERVE, tmp_path / "bundle")
+        done = serve("swapped")  # a function that has another one's code before the first call
         assert done.returncode == 0 and "growing:third with the code of <lambda>" in done.stderr, done.stderr
         assert done.stdout.split() == ["0", "0"]
-        done = serve([*command, str(tmp_path / "live.json")])
+        done = serve(tmp_path / "live.json")
         assert done.returncode == 0, done.stderr
         assert done.stdout.split() == [str(len(module.LAYERS)), str(len(module.ACTS)), "1"]
         assert prebake.check(tmp_path / "bundle", tmp_path / "live.json", max_miss=0)

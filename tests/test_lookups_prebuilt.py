@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from bundle_project import load_module
 from dispatch_helpers import check
 
 import prebake
@@ -67,11 +67,8 @@ class Other(Model):
 '''
 
 
-def test_bundles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "looked_up.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.invalidate_caches()
-    module = importlib.import_module("looked_up")
+def test_bundles(tmp_path: Path) -> None:
+    module = load_module(tmp_path, "looked_up", MODULE)
     try:
         f, run, model = module.f, module.Model.run, module.Model()
         with prebake.profile(tmp_path / "p.json"):
