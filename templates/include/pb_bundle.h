@@ -18,7 +18,6 @@
 
 #define PB_BLOCK 256 /* elements that are staged at a time (pgo/codegen_nest.py BLOCK) */
 
-#define PB_BUNDLE_INLINE static inline __attribute__((always_inline, unused))
 #define PB_BUNDLE_SHARED static PB_APART __attribute__((unused))
 
 /* Elements in memory, at any alignment: `pb_at_f32(address)` is an lvalue. */
@@ -46,19 +45,19 @@ PB_BUNDLE_SHARED int pb_stop(pb_frame *frame, int32_t code, int32_t position) {
 }
 
 /* An index that lies outside [-extent, extent), and the wrapping of one inside. */
-PB_BUNDLE_INLINE int pb_is_outside(int64_t index, int64_t extent) {
+PB_INLINE int pb_is_outside(int64_t index, int64_t extent) {
     return (uint64_t)index + (uint64_t)extent >= 2 * (uint64_t)extent;
 }
-PB_BUNDLE_INLINE int64_t pb_wrap(int64_t index, int64_t extent) { return index < 0 ? index + extent : index; }
+PB_INLINE int64_t pb_wrap(int64_t index, int64_t extent) { return index < 0 ? index + extent : index; }
 
 /* Floor division and modulo of the integer program; a division by zero is guarded before and yields 0. */
-PB_BUNDLE_INLINE int64_t pb_int_floordiv(int64_t a, int64_t b) {
+PB_INLINE int64_t pb_int_floordiv(int64_t a, int64_t b) {
     if (b == 0) return 0;
     if (b == -1) return (int64_t)(0 - (uint64_t)a);
     const int64_t q = a / b;
     return q - ((a % b != 0) & ((a < 0) != (b < 0)));
 }
-PB_BUNDLE_INLINE int64_t pb_int_mod(int64_t a, int64_t b) {
+PB_INLINE int64_t pb_int_mod(int64_t a, int64_t b) {
     if (b == 0 || b == -1) return 0;
     const int64_t r = a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
@@ -109,25 +108,25 @@ PB_DEFINE_LANES(prod, int64_t, i64, *)
 
 /* pb_carry_<reduce>_<dtype>: what one register carries of an inner reduction through a block: `_begin`, `_take` a vector, `_take_head`
  * its first n lanes, `_join` with another register's; `pb_fold_<reduce>_carry_<dtype>` takes it into the state. */
-PB_BUNDLE_INLINE pb_v_f32 pb_v_keep_f32(pb_v_f32 v, int64_t n, float rest) {
+PB_INLINE pb_v_f32 pb_v_keep_f32(pb_v_f32 v, int64_t n, float rest) {
     pb_vlanes_i32 place;
     for (int i = 0; i < PB_V_f32; i++) place.i[i] = i;
     return n >= PB_V_f32 ? v : pb_v_select_f32((pb_v_b32)(place.v < (int32_t)n), v, pb_v_fill_f32(rest));
 }
-PB_BUNDLE_INLINE pb_v_f64 pb_v_keep_f64(pb_v_f64 v, int64_t n, double rest) {
+PB_INLINE pb_v_f64 pb_v_keep_f64(pb_v_f64 v, int64_t n, double rest) {
     pb_vlanes_i64 place;
     for (int i = 0; i < PB_V_f64; i++) place.i[i] = i;
     return n >= PB_V_f64 ? v : pb_v_select_f64((pb_v_b64)(place.v < n), v, pb_v_fill_f64(rest));
 }
 #define PB_DEFINE_CARRY(name, T, IDENTITY, OP)                                                      \
     typedef pb_v_##T pb_carry_##name##_##T;                                                         \
-    PB_BUNDLE_INLINE pb_v_##T pb_carry_##name##_begin_##T(void) { return pb_v_fill_##T(IDENTITY); } \
-    PB_BUNDLE_INLINE void pb_carry_##name##_take_##T(pb_v_##T *q, pb_v_##T v) { *q = *q OP v; }     \
-    PB_BUNDLE_INLINE void pb_carry_##name##_take_head_##T(pb_v_##T *q, pb_v_##T v, int64_t n) {     \
+    PB_INLINE pb_v_##T pb_carry_##name##_begin_##T(void) { return pb_v_fill_##T(IDENTITY); }        \
+    PB_INLINE void pb_carry_##name##_take_##T(pb_v_##T *q, pb_v_##T v) { *q = *q OP v; }            \
+    PB_INLINE void pb_carry_##name##_take_head_##T(pb_v_##T *q, pb_v_##T v, int64_t n) {            \
         *q = *q OP pb_v_keep_##T(v, n, IDENTITY);                                                   \
     }                                                                                               \
-    PB_BUNDLE_INLINE void pb_carry_##name##_join_##T(pb_v_##T *q, const pb_v_##T *v) { *q = *q OP *v; } \
-    PB_BUNDLE_INLINE pb_##T pb_carry_##name##_end_##T(const pb_v_##T *q) {                          \
+    PB_INLINE void pb_carry_##name##_join_##T(pb_v_##T *q, const pb_v_##T *v) { *q = *q OP *v; }        \
+    PB_INLINE pb_##T pb_carry_##name##_end_##T(const pb_v_##T *q) {                                 \
         pb_vlanes_##T s = {.v = *q};                                                                \
         for (int w = PB_V_##T / 2; w; w /= 2)                                                       \
             for (int l = 0; l < w; l++) s.i[l] = s.i[l] OP s.i[l + w];                              \
@@ -141,21 +140,21 @@ PB_DEFINE_CARRY(sum, f32, 0, +) PB_DEFINE_CARRY(sum, f64, 0, +) PB_DEFINE_CARRY(
         pb_v_##T best;                                                                              \
         pb_v_##B nan;                                                                               \
     } pb_carry_##name##_##T;                                                                        \
-    PB_BUNDLE_INLINE pb_carry_##name##_##T pb_carry_##name##_begin_##T(void) {                      \
+    PB_INLINE pb_carry_##name##_##T pb_carry_##name##_begin_##T(void) {                             \
         return (pb_carry_##name##_##T){pb_v_fill_##T(IDENTITY), {0}};                               \
     }                                                                                               \
-    PB_BUNDLE_INLINE void pb_carry_##name##_take_##T(pb_carry_##name##_##T *q, pb_v_##T v) {        \
+    PB_INLINE void pb_carry_##name##_take_##T(pb_carry_##name##_##T *q, pb_v_##T v) {               \
         q->best = pb_v_##BETTER##_##T(v, q->best);                                                  \
         q->nan |= (pb_v_##B)(v != v);                                                               \
     }                                                                                               \
-    PB_BUNDLE_INLINE void pb_carry_##name##_take_head_##T(pb_carry_##name##_##T *q, pb_v_##T v, int64_t n) { \
+    PB_INLINE void pb_carry_##name##_take_head_##T(pb_carry_##name##_##T *q, pb_v_##T v, int64_t n) {        \
         pb_carry_##name##_take_##T(q, pb_v_keep_##T(v, n, IDENTITY));                               \
     }                                                                                               \
-    PB_BUNDLE_INLINE void pb_carry_##name##_join_##T(pb_carry_##name##_##T *q, const pb_carry_##name##_##T *r) { \
+    PB_INLINE void pb_carry_##name##_join_##T(pb_carry_##name##_##T *q, const pb_carry_##name##_##T *r) {        \
         q->best = pb_v_##BETTER##_##T(r->best, q->best);                                            \
         q->nan |= r->nan;                                                                           \
     }                                                                                               \
-    PB_BUNDLE_INLINE pb_##T pb_carry_##name##_end_##T(const pb_carry_##name##_##T *q, int *nan) {   \
+    PB_INLINE pb_##T pb_carry_##name##_end_##T(const pb_carry_##name##_##T *q, int *nan) {          \
         pb_vlanes_##T s = {.v = q->best};                                                           \
         pb_vlanes_##T bad = {.v = (pb_v_##T)q->nan};                                                \
         for (int l = 0; l < PB_V_##T; l++) *nan |= pb_bits_##T(bad.i[l]) != 0;                      \
@@ -230,31 +229,31 @@ PB_DEFINE_EXTREMUM(min, uint8_t, bool, int8_t, <)
 typedef struct {
     double total;
 } pb_fold_sum_f32;
-PB_BUNDLE_INLINE void pb_fold_sum_begin_f32(pb_fold_sum_f32 *s) { s->total = 0; }
-PB_BUNDLE_INLINE void pb_fold_sum_block_f32(pb_fold_sum_f32 *s, const float *p, int64_t n) {
+PB_INLINE void pb_fold_sum_begin_f32(pb_fold_sum_f32 *s) { s->total = 0; }
+PB_INLINE void pb_fold_sum_block_f32(pb_fold_sum_f32 *s, const float *p, int64_t n) {
     s->total += pb_lanes_sum_f32(p, n, 0);
 }
-PB_BUNDLE_INLINE void pb_fold_sum_carry_f32(pb_fold_sum_f32 *s, const pb_carry_sum_f32 *q) {
+PB_INLINE void pb_fold_sum_carry_f32(pb_fold_sum_f32 *s, const pb_carry_sum_f32 *q) {
     s->total += pb_carry_sum_end_f32(q);
 }
-PB_BUNDLE_INLINE float pb_fold_sum_end_f32(const pb_fold_sum_f32 *s) { return (float)s->total; }
+PB_INLINE float pb_fold_sum_end_f32(const pb_fold_sum_f32 *s) { return (float)s->total; }
 
 typedef struct {
     double total, rest;
 } pb_fold_sum_f64;
-PB_BUNDLE_INLINE void pb_fold_sum_begin_f64(pb_fold_sum_f64 *s) { s->total = s->rest = 0; }
-PB_BUNDLE_INLINE void pb_fold_sum_add_f64(pb_fold_sum_f64 *s, double x) {
+PB_INLINE void pb_fold_sum_begin_f64(pb_fold_sum_f64 *s) { s->total = s->rest = 0; }
+PB_INLINE void pb_fold_sum_add_f64(pb_fold_sum_f64 *s, double x) {
     const double t = s->total + x, back = t - s->total;
     s->rest += (s->total - (t - back)) + (x - back);
     s->total = t;
 }
-PB_BUNDLE_INLINE void pb_fold_sum_block_f64(pb_fold_sum_f64 *s, const double *p, int64_t n) {
+PB_INLINE void pb_fold_sum_block_f64(pb_fold_sum_f64 *s, const double *p, int64_t n) {
     pb_fold_sum_add_f64(s, pb_lanes_sum_f64(p, n, 0));
 }
-PB_BUNDLE_INLINE void pb_fold_sum_carry_f64(pb_fold_sum_f64 *s, const pb_carry_sum_f64 *q) {
+PB_INLINE void pb_fold_sum_carry_f64(pb_fold_sum_f64 *s, const pb_carry_sum_f64 *q) {
     pb_fold_sum_add_f64(s, pb_carry_sum_end_f64(q));
 }
-PB_BUNDLE_INLINE double pb_fold_sum_end_f64(const pb_fold_sum_f64 *s) { /* the rest is NaN where the total is infinite */
+PB_INLINE double pb_fold_sum_end_f64(const pb_fold_sum_f64 *s) { /* the rest is NaN where the total is infinite */
     return s->total - s->total == 0 ? s->total + s->rest : s->total;
 }
 
@@ -262,14 +261,14 @@ PB_BUNDLE_INLINE double pb_fold_sum_end_f64(const pb_fold_sum_f64 *s) { /* the r
     typedef struct {                                                                        \
         T total;                                                                            \
     } pb_fold_##name##_##D;                                                                      \
-    PB_BUNDLE_INLINE void pb_fold_##name##_begin_##D(pb_fold_##name##_##D *s) { s->total = IDENTITY; }   \
-    PB_BUNDLE_INLINE void pb_fold_##name##_block_##D(pb_fold_##name##_##D *s, const T *p, int64_t n) {  \
+    PB_INLINE void pb_fold_##name##_begin_##D(pb_fold_##name##_##D *s) { s->total = IDENTITY; }          \
+    PB_INLINE void pb_fold_##name##_block_##D(pb_fold_##name##_##D *s, const T *p, int64_t n) {         \
         s->total = s->total OP pb_lanes_##name##_##D(p, n, IDENTITY);                       \
     }                                                                                       \
-    PB_BUNDLE_INLINE T pb_fold_##name##_end_##D(const pb_fold_##name##_##D *s) { return s->total; }
+    PB_INLINE T pb_fold_##name##_end_##D(const pb_fold_##name##_##D *s) { return s->total; }
 
 #define PB_DEFINE_FOLD_CARRY(D)                                                                      \
-    PB_BUNDLE_INLINE void pb_fold_prod_carry_##D(pb_fold_prod_##D *s, const pb_carry_prod_##D *q) { s->total *= pb_carry_prod_end_##D(q); }
+    PB_INLINE void pb_fold_prod_carry_##D(pb_fold_prod_##D *s, const pb_carry_prod_##D *q) { s->total *= pb_carry_prod_end_##D(q); }
 
 PB_DEFINE_FOLD(sum, int32_t, i32, 0, +)
 PB_DEFINE_FOLD(sum, int64_t, i64, 0, +)
@@ -285,24 +284,24 @@ PB_DEFINE_FOLD_CARRY(f64)
         T best;                                                                                 \
         int nan;                                                                                \
     } pb_fold_##name##_##D;                                                                          \
-    PB_BUNDLE_INLINE void pb_fold_##name##_begin_##D(pb_fold_##name##_##D *s) {                             \
+    PB_INLINE void pb_fold_##name##_begin_##D(pb_fold_##name##_##D *s) {                                    \
         s->best = IDENTITY;                                                                     \
         s->nan = 0;                                                                             \
     }                                                                                           \
-    PB_BUNDLE_INLINE void pb_fold_##name##_block_##D(pb_fold_##name##_##D *s, const T *p, int64_t n) {      \
+    PB_INLINE void pb_fold_##name##_block_##D(pb_fold_##name##_##D *s, const T *p, int64_t n) {             \
         const T best = pb_lanes_##name##_##D(p, n, &s->nan);                                    \
         s->best = best CMP s->best ? best : s->best;                                            \
     }                                                                                           \
-    PB_BUNDLE_INLINE T pb_fold_##name##_end_##D(const pb_fold_##name##_##D *s) { return s->nan ? NAN_VALUE : s->best; } \
+    PB_INLINE T pb_fold_##name##_end_##D(const pb_fold_##name##_##D *s) { return s->nan ? NAN_VALUE : s->best; }        \
     typedef struct {                                                                            \
         T best;                                                                                 \
         int64_t at;                                                                             \
     } pb_fold_arg##name##_##D;                                                                       \
     /* Whether v replaces the best so far: the first NaN wins, then the first extremum. */      \
-    PB_BUNDLE_INLINE int pb_fold_arg##name##_takes_##D(T v, T best, int64_t at) {                      \
+    PB_INLINE int pb_fold_arg##name##_takes_##D(T v, T best, int64_t at) {                             \
         return (at < 0) | (v CMP best) | ((v != v) & (best == best));                           \
     }                                                                                           \
-    PB_BUNDLE_INLINE void pb_fold_arg##name##_begin_##D(pb_fold_arg##name##_##D *s) {                       \
+    PB_INLINE void pb_fold_arg##name##_begin_##D(pb_fold_arg##name##_##D *s) {                              \
         s->best = 0;                                                                            \
         s->at = -1;                                                                             \
     }                                                                                           \
@@ -324,7 +323,7 @@ PB_DEFINE_FOLD_CARRY(f64)
             s->at = first + i;                                                                  \
         }                                                                                       \
     }                                                                                           \
-    PB_BUNDLE_INLINE int64_t pb_fold_arg##name##_end_##D(const pb_fold_arg##name##_##D *s) { return s->at; }
+    PB_INLINE int64_t pb_fold_arg##name##_end_##D(const pb_fold_arg##name##_##D *s) { return s->at; }
 
 PB_DEFINE_BEST(max, float, f32, -__builtin_inff(), >, __builtin_nanf(""))
 PB_DEFINE_BEST(max, double, f64, -__builtin_inf(), >, __builtin_nan(""))
@@ -338,7 +337,7 @@ PB_DEFINE_BEST(min, int64_t, i64, INT64_MAX, <, 0)
 PB_DEFINE_BEST(min, uint8_t, bool, 1, <, 0)
 
 #define PB_DEFINE_BEST_CARRY(name, D, CMP)                                                                                   \
-    PB_BUNDLE_INLINE void pb_fold_##name##_carry_##D(pb_fold_##name##_##D *s, const pb_carry_##name##_##D *q) {               \
+    PB_INLINE void pb_fold_##name##_carry_##D(pb_fold_##name##_##D *s, const pb_carry_##name##_##D *q) {                      \
         const pb_##D best = pb_carry_##name##_end_##D(q, &s->nan);                                                           \
         s->best = best CMP s->best ? best : s->best;                                                                         \
     }
@@ -347,14 +346,14 @@ PB_DEFINE_BEST_CARRY(max, f32, >) PB_DEFINE_BEST_CARRY(max, f64, >) PB_DEFINE_BE
 typedef struct {
     uint8_t value;
 } pb_fold_any_bool, pb_fold_all_bool;
-PB_BUNDLE_INLINE void pb_fold_any_begin_bool(pb_fold_any_bool *s) { s->value = 0; }
-PB_BUNDLE_INLINE void pb_fold_all_begin_bool(pb_fold_all_bool *s) { s->value = 1; }
-PB_BUNDLE_INLINE void pb_fold_any_block_bool(pb_fold_any_bool *s, const uint8_t *p, int64_t n) {
+PB_INLINE void pb_fold_any_begin_bool(pb_fold_any_bool *s) { s->value = 0; }
+PB_INLINE void pb_fold_all_begin_bool(pb_fold_all_bool *s) { s->value = 1; }
+PB_INLINE void pb_fold_any_block_bool(pb_fold_any_bool *s, const uint8_t *p, int64_t n) {
     if (!s->value) s->value = memchr(p, 1, (size_t)n) != NULL;
 }
-PB_BUNDLE_INLINE void pb_fold_all_block_bool(pb_fold_all_bool *s, const uint8_t *p, int64_t n) {
+PB_INLINE void pb_fold_all_block_bool(pb_fold_all_bool *s, const uint8_t *p, int64_t n) {
     if (s->value) s->value = memchr(p, 0, (size_t)n) == NULL;
 }
-PB_BUNDLE_INLINE uint8_t pb_fold_any_end_bool(const pb_fold_any_bool *s) { return s->value; }
-PB_BUNDLE_INLINE uint8_t pb_fold_all_end_bool(const pb_fold_all_bool *s) { return s->value; }
+PB_INLINE uint8_t pb_fold_any_end_bool(const pb_fold_any_bool *s) { return s->value; }
+PB_INLINE uint8_t pb_fold_all_end_bool(const pb_fold_all_bool *s) { return s->value; }
 #endif

@@ -1,7 +1,8 @@
-/* What GCC and Clang spell differently: hints for the loop that follows, and functions that stay apart. */
+/* What GCC and Clang spell differently: hints for the loop that follows, functions that stay apart, and such that never do. */
 #ifndef PB_COMPILER_H
 #define PB_COMPILER_H
 #define PB_PRAGMA(words) _Pragma(#words)
+#define PB_INLINE static inline __attribute__((always_inline, unused))
 #ifdef __clang__
 #define PB_VECTOR PB_PRAGMA(clang loop vectorize(assume_safety)) /* no iteration reads what another one writes */
 #define PB_UNROLL(n) PB_PRAGMA(clang loop unroll_count(n))

@@ -11,13 +11,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PB_COPY_INLINE static inline __attribute__((always_inline))
 enum { PB_LONG_COPY = 1024 }; /* bytes of a row from which on the C library's copy is worth its call */
 
 /* --- rows ------------------------------------------------------------------------------------------------------------------ */
 
 /* n <= bytes <= 2 * n: both ends. All is read before anything is written, so a row may be copied to where it lies. */
-PB_COPY_INLINE void pb_copy_ends(char *to, const char *from, int64_t bytes, const int n) {
+PB_INLINE void pb_copy_ends(char *to, const char *from, int64_t bytes, const int n) {
     char head[n], tail[n];
     memcpy(head, from, n), memcpy(tail, from + bytes - n, n);
     memcpy(to, head, n), memcpy(to + bytes - n, tail, n);
@@ -51,11 +50,11 @@ static void pb_copy_rows(char *to, int64_t to_step, const char *from, int64_t fr
 /* --- single elements --------------------------------------------------------------------------------------------------------- */
 
 #define PB_IN_ORDER(x) __asm__ volatile("" : "+r"(x))
-/* One element over and over, every other one and the reverse of a row are vector code: their steps are known to the compiler. With others it would take
- * vectors apart, which is slower than one element after the other. */
+/* One element over and over, every other one and the reverse of a row are vector code: their steps are known to the compiler.
+ * With others it would take vectors apart, which is slower than one element after the other. */
 #define PB_COPY_ELEMENTS(bits)                                                                                          \
     typedef uint##bits##_t pb_any##bits __attribute__((aligned(1), may_alias));                                         \
-    PB_COPY_INLINE void pb_copy_steps##bits(char *restrict to, const int64_t to_step, const char *restrict from,             \
+    PB_INLINE void pb_copy_steps##bits(char *restrict to, const int64_t to_step, const char *restrict from,                  \
                                        const int64_t from_step, int64_t n) {                                            \
         for (int64_t i = 0; i < n; i++) *(pb_any##bits *)(to + i * to_step) = *(const pb_any##bits *)(from + i * from_step); \
     }                                                                                                                   \
@@ -98,7 +97,7 @@ static pb_copy_fn pb_copy_each(int32_t item) {
 #define PB_TURN(bits, n)                                                                                                \
     typedef uint##bits##_t pb_line##bits __attribute__((vector_size(16)));                                              \
     typedef uint##bits##_t pb_linemem##bits __attribute__((vector_size(16), aligned(1), may_alias));                    \
-    PB_COPY_INLINE void pb_turn##bits(char *to, int64_t to_step, const char *from, int64_t from_step) {                      \
+    PB_INLINE void pb_turn##bits(char *to, int64_t to_step, const char *from, int64_t from_step) {                           \
         pb_line##bits x[n], y[n];                                                                                       \
         PB_UNROLL(16) for (int i = 0; i < n; i++) x[i] = *(const pb_linemem##bits *)(from + i * from_step);             \
         PB_UNROLL(16) for (int round = 1; round < n; round *= 2) {                                                      \

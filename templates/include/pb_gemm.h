@@ -5,14 +5,14 @@
 
 #define PBP_SIZE ((int64_t)sizeof(PBP_REAL))
 
-PBP_INLINE PBP_REAL PBP_NAME(finish)(PBP_REAL x, const pb_gemm *g, int64_t i, int64_t j) {
+PB_INLINE PBP_REAL PBP_NAME(finish)(PBP_REAL x, const pb_gemm *g, int64_t i, int64_t j) {
     if (g->bias) x += *(const PBP_ELEM *)(g->bias + j * g->bias_s);
     if (g->residual) x += *(const PBP_ELEM *)(g->residual + i * g->residual_rs + j * g->residual_cs);
     return g->relu && x < 0 ? 0 : x;
 }
 
 /* Copy contiguous elements of an operand, rounded to the product's precision; dst may be src. */
-PBP_INLINE void PBP_NAME(copy)(const pb_gemm *g, char *dst, const char *src, int64_t n) {
+PB_INLINE void PBP_NAME(copy)(const pb_gemm *g, char *dst, const char *src, int64_t n) {
 #if PBP_IS_F32
     if (g->rounding) {
         pb_round_values(g->rounding, dst, src, n);
@@ -78,7 +78,7 @@ PBP_NOINLINE void PBP_NAME(gemm_stream)(const pb_gemm *g) {
 
 /* Whether b is better read in the order in which it lies: one row, or a few where no cache holds b and its rows lie whole
  * pages apart, so that the rows of a panel push each other out of the caches. */
-PBP_INLINE int PBP_NAME(wants_stream)(const pb_gemm *g) {
+PB_INLINE int PBP_NAME(wants_stream)(const pb_gemm *g) {
     const int64_t bytes = g->k * g->n * PBP_SIZE;
     if (g->b_packed || g->b_cs != PBP_SIZE || g->c_cs != PBP_SIZE || bytes <= PBP_STREAM_BYTES) return 0;
     return g->m == 1 || (g->m <= PBP_TILE_ROWS && bytes > PBP_FAR_BYTES && (g->b_rs & 4095) == 0);
@@ -90,7 +90,7 @@ typedef struct {
     int64_t block_k, block_m;
 } PBP_NAME(ways);
 
-PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
+PB_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
     const int64_t m = g->m, n = g->n, k = g->k;
     PBP_NAME(ways) w = {0, 0, 0, 0, k, m};
     int64_t deepest = k;
@@ -125,7 +125,7 @@ PBP_INLINE PBP_NAME(ways) PBP_NAME(choose)(const pb_gemm *g) {
 }
 
 /* Let a tile prefetch rows in the order in which they lie. */
-PBP_INLINE void PBP_NAME(fetch_rows)(pb_tile *t, const char *first, int64_t row) {
+PB_INLINE void PBP_NAME(fetch_rows)(pb_tile *t, const char *first, int64_t row) {
     t->ahead = first;
     t->ahead_other = row;
     t->ahead_step = 2 * row;
@@ -136,7 +136,7 @@ PBP_INLINE void PBP_NAME(fetch_rows)(pb_tile *t, const char *first, int64_t row)
  * copied: a is the scratch copy; copied_row: what a row takes there when it is laid out in tiles, else 0. spread: the
  * tiles share the prefetching of the next panel. direct: they store into c; else through a buffer of `cols` columns,
  * to which the residual (of any strides) is added, and then relu applied, on the way out. */
-PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t m, int copied, int64_t copied_row,
+PB_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t m, int copied, int64_t copied_row,
                                     const char *a, int spread, char *c, int64_t c_rs, int64_t c_cs, int64_t cols,
                                     int direct, const char *residual, int64_t residual_rs, int64_t residual_cs) {
     const int64_t count = pb_ceil_div(m, PBP_TILE_ROWS), base = m / count, extra = m % count;
@@ -191,7 +191,7 @@ PBP_INLINE void PBP_NAME(gemm_rows)(const pb_tile_fn *tiles, pb_tile *t, int64_t
 }
 
 /* The bias of `cols` columns for a tile that has `width`: where it lies, or copied. */
-PBP_INLINE const char *PBP_NAME(bias_at)(const pb_gemm *g, int64_t j, int64_t cols, int64_t width, PBP_REAL *copy) {
+PB_INLINE const char *PBP_NAME(bias_at)(const pb_gemm *g, int64_t j, int64_t cols, int64_t width, PBP_REAL *copy) {
     const char *at = g->bias + j * g->bias_s;
     if (g->bias_s == PBP_SIZE && cols == width) return at;
     for (int64_t x = 0; x < width; x++) copy[x] = x < cols ? *(const PBP_ELEM *)(at + x * g->bias_s) : 0;
@@ -199,7 +199,7 @@ PBP_INLINE const char *PBP_NAME(bias_at)(const pb_gemm *g, int64_t j, int64_t co
 }
 
 /* One block of k and of rows against all columns; k, a, a_rs, a_cs are in t. */
-PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, pb_tile *t, int64_t k0, int64_t m0,
+PB_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, pb_tile *t, int64_t k0, int64_t m0,
                                      int64_t m, int64_t copied_row) {
 #if PBP_IS_F32
     const pb_tile_set *sets[] = {&PBP_NAME(tile_set), &PBP_NAME(tile_set_bf16), &PBP_NAME(tile_set_f16)};
@@ -287,7 +287,7 @@ PBP_INLINE void PBP_NAME(gemm_block)(const pb_gemm *g, const PBP_NAME(ways) *w, 
 }
 
 /* The rows of one tile for a group of panels: where they lie, or copied, when `is_copied`, to the scratch. */
-PBP_INLINE void PBP_NAME(tile_a)(const pb_gemm *g, int is_copied, pb_tile *t, int64_t k0, int64_t i, int64_t rows) {
+PB_INLINE void PBP_NAME(tile_a)(const pb_gemm *g, int is_copied, pb_tile *t, int64_t k0, int64_t i, int64_t rows) {
     t->a = g->a + i * g->a_rs + k0 * g->a_cs;
     t->a_rs = g->a_rs;
     t->a_cs = g->a_cs;
@@ -308,7 +308,7 @@ PBP_INLINE void PBP_NAME(tile_a)(const pb_gemm *g, int is_copied, pb_tile *t, in
 /* One block of k, b packed on the fly: a group of panels, which stays in L2, meets all rows, tile by tile. So b is packed
  * once, and what a tile reads of a stays in L1 from panel to panel. Few rows stay in L2 themselves: there a panel in L1
  * meets them all, and groups are small, since most of the time goes into packing. */
-PBP_INLINE void PBP_NAME(gemm_groups)(const pb_gemm *g, const PBP_NAME(ways) *w, pb_tile *t, int64_t k0) {
+PB_INLINE void PBP_NAME(gemm_groups)(const pb_gemm *g, const PBP_NAME(ways) *w, pb_tile *t, int64_t k0) {
     const int64_t m = g->m, n = g->n, kc = t->k, panel = kc * PBP_PANEL_ROW;
     const int last = k0 + kc == g->k, is_far = g->b_cs == PBP_SIZE && g->k * n * PBP_SIZE > PBP_FAR_BYTES;
     const int is_few = m * kc * PBP_SIZE <= PBP_FEW_BYTES && !w->copy_a;

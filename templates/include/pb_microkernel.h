@@ -31,7 +31,7 @@ typedef PBP_BITS PBP_NAME(mask128) __attribute__((vector_size(16)));
 #endif
 
 /* Every lane x. A constructor: filling lanes one by one is not recognised as a broadcast. */
-PBP_INLINE PBP_VEC PBP_NAME(splat)(PBP_REAL x) {
+PB_INLINE PBP_VEC PBP_NAME(splat)(PBP_REAL x) {
 #if PBP_LANES == 16
     return (PBP_VEC){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
 #elif PBP_LANES == 8
@@ -44,7 +44,7 @@ PBP_INLINE PBP_VEC PBP_NAME(splat)(PBP_REAL x) {
 }
 
 /* a * b + c, fused where the level has it. */
-PBP_INLINE PBP_VEC PBP_NAME(fma)(PBP_VEC a, PBP_VEC b, PBP_VEC c) {
+PB_INLINE PBP_VEC PBP_NAME(fma)(PBP_VEC a, PBP_VEC b, PBP_VEC c) {
 #if __has_builtin(__builtin_elementwise_fma) && (defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__))
     return __builtin_elementwise_fma(a, b, c);
 #elif defined(__AVX512F__) && PB_VECTOR_BYTES == 64
@@ -91,7 +91,7 @@ PBP_INLINE PBP_VEC PBP_NAME(fma)(PBP_VEC a, PBP_VEC b, PBP_VEC c) {
 #endif
 
 /* max(x, 0) with NaN kept: lanes below zero are cleared. */
-PBP_INLINE PBP_VEC PBP_NAME(relu)(PBP_VEC x) { return (PBP_VEC)((PBP_MASK)x & ~(PBP_MASK)(x < (PBP_VEC){0})); }
+PB_INLINE PBP_VEC PBP_NAME(relu)(PBP_VEC x) { return (PBP_VEC)((PBP_MASK)x & ~(PBP_MASK)(x < (PBP_VEC){0})); }
 
 #define PBP_TILE_KIND 0
 #define PBP_KIND(x) PBP_NAME(x)
@@ -106,7 +106,7 @@ PBP_INLINE PBP_VEC PBP_NAME(relu)(PBP_VEC x) { return (PBP_VEC)((PBP_MASK)x & ~(
 #endif
 
 /* Sums of the lanes of four vectors, each in the same order: halves are added until 128 bits are left. */
-PBP_INLINE void PBP_NAME(lane_sums)(const PBP_VEC *v, PBP_REAL *out) {
+PB_INLINE void PBP_NAME(lane_sums)(const PBP_VEC *v, PBP_REAL *out) {
     PBP_VEC128 h[4];
     PBP_UNROLL
     for (int i = 0; i < 4; i++) {
@@ -132,7 +132,7 @@ PBP_INLINE void PBP_NAME(lane_sums)(const PBP_VEC *v, PBP_REAL *out) {
 }
 
 /* out[r * C + j] = sum over k of a[r, k] * b[k, j]; both contiguous along k. */
-PBP_INLINE void PBP_NAME(dot_body)(const int R, const int C, int64_t k, const char *a, int64_t a_rs, const char *b,
+PB_INLINE void PBP_NAME(dot_body)(const int R, const int C, int64_t k, const char *a, int64_t a_rs, const char *b,
                                  int64_t b_cs, PBP_REAL *out) {
     PBP_VEC acc[16]; /* in fours, for the sums */
     int64_t i = 0;
@@ -175,7 +175,7 @@ static const PBP_NAME(dot_fn) PBP_NAME(dots_4)[] __attribute__((unused)) = {
     PBP_DOT_NAME(4, 1), PBP_DOT_NAME(4, 2), PBP_DOT_NAME(4, 3)};
 
 /* c[0:n] (+)= sum of K rows of b, each times its element of x: long streams of memory, for one row and a large b. */
-PBP_INLINE void PBP_NAME(stream_body)(const int K, int64_t n, const PBP_REAL *x, const char *b, int64_t b_rs, char *c,
+PB_INLINE void PBP_NAME(stream_body)(const int K, int64_t n, const PBP_REAL *x, const char *b, int64_t b_rs, char *c,
                                       int resume) {
     PBP_VEC xs[8];
     int64_t j = 0;

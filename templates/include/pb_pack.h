@@ -8,7 +8,7 @@
 #define PBP_PANEL_ROW ((int64_t)PBP_PANEL * (int64_t)sizeof(PBP_REAL)) /* bytes of a panel's row */
 
 /* Bytes from one contiguous column of a narrow pack to the next. */
-PBP_INLINE int64_t PBP_NAME(narrow_stride)(int64_t k) {
+PB_INLINE int64_t PBP_NAME(narrow_stride)(int64_t k) {
     return pb_ceil_div(k, PBP_LANES) * PB_VECTOR_BYTES;
 }
 
@@ -18,7 +18,7 @@ PBP_FUNCTION int64_t PBP_NAME(pack_bytes)(int64_t k, int64_t n) {
 }
 
 /* Copy a block of contiguous columns, 128 bits square, into rows of a panel: a transposition in registers. */
-PBP_INLINE void PBP_NAME(pack_square)(const char *src, int64_t cs, char *dst) {
+PB_INLINE void PBP_NAME(pack_square)(const char *src, int64_t cs, char *dst) {
     const int64_t rs = PBP_PANEL_ROW;
 #if PBP_IS_F32
     PBP_VEC128 c[4], r[4];
@@ -67,7 +67,7 @@ PBP_FUNCTION void PBP_NAME(pack_panel)(int64_t k, int64_t cols, const char *src,
 }
 
 /* Write `count` whole panels of contiguous rows, each row in one go. */
-PBP_INLINE void PBP_NAME(pack_side_by_side)(const int count, int64_t k, const char *src, int64_t rs, char *dst) {
+PB_INLINE void PBP_NAME(pack_side_by_side)(const int count, int64_t k, const char *src, int64_t rs, char *dst) {
     const int64_t panel = k * PBP_PANEL_ROW;
     for (int64_t i = 0; i < k; i++, src += rs, dst += PBP_PANEL_ROW)
         PBP_UNROLL
@@ -80,7 +80,7 @@ PBP_INLINE void PBP_NAME(pack_side_by_side)(const int count, int64_t k, const ch
 }
 
 /* Write up to PBP_GROUP panels, one after the other. */
-PBP_INLINE void PBP_NAME(pack_group)(int64_t k, int64_t cols, const char *src, int64_t rs, int64_t cs, char *dst) {
+PB_INLINE void PBP_NAME(pack_group)(int64_t k, int64_t cols, const char *src, int64_t rs, int64_t cs, char *dst) {
     const int64_t size = sizeof(PBP_REAL), panel = k * PBP_PANEL_ROW;
     int64_t j = 0;
     if (cs == size && cols == PBP_GROUP * PBP_PANEL) {
@@ -95,7 +95,7 @@ PBP_INLINE void PBP_NAME(pack_group)(int64_t k, int64_t cols, const char *src, i
 }
 
 /* Copy `rows` by k of the left operand for tiles, laid out [k][rows]. */
-PBP_INLINE void PBP_NAME(copy_tile)(int64_t k, int64_t rows, const char *src, int64_t rs, int64_t cs, char *dst) {
+PB_INLINE void PBP_NAME(copy_tile)(int64_t k, int64_t rows, const char *src, int64_t rs, int64_t cs, char *dst) {
     const int64_t size = sizeof(PBP_REAL);
     if (rs == size) {
 #define PBP_COPY(r)                                                                            \

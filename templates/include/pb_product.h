@@ -92,7 +92,6 @@ typedef struct {
 /* PB_PRODUCT_ARGS_ONLY: the arguments and the layout's name alone, for code that calls a product compiled elsewhere. */
 #ifndef PB_PRODUCT_ARGS_ONLY
 
-#define PBP_INLINE static inline __attribute__((always_inline, unused))
 #define PBP_FUNCTION static __attribute__((unused))
 #define PBP_NOINLINE static __attribute__((noinline, unused))
 #define PBP_UNROLL PB_UNROLL(32)
@@ -151,8 +150,8 @@ typedef struct {
     int32_t rounding; /* of a and b: PBP_EXACT, PBP_BF16, PBP_F16 */
 } pb_gemm;
 
-PBP_INLINE int64_t pb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
-PBP_INLINE int64_t pb_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+PB_INLINE int64_t pb_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+PB_INLINE int64_t pb_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 #if PB_PRODUCT_F32
 #define PBP_REAL float

@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PB_INLINE static inline __attribute__((always_inline, unused))
+#include "pb_compiler.h"
 
 typedef uint8_t pb_bool;
 typedef int8_t pb_i8;

@@ -6,7 +6,7 @@
  */
 
 #if PBP_TILE_KIND == 2
-PBP_INLINE PBP_VEC PBP_NAME(widen_f16)(const char *p) {
+PB_INLINE PBP_VEC PBP_NAME(widen_f16)(const char *p) {
 #if defined(__AVX512F__) && PB_VECTOR_BYTES == 64
     typedef short half_vec __attribute__((vector_size(32)));
     half_vec h;
@@ -30,7 +30,7 @@ PBP_INLINE PBP_VEC PBP_NAME(widen_f16)(const char *p) {
 #endif
 
 /* The first one or two vectors of a panel's row. */
-PBP_INLINE void PBP_KIND(load)(const int count, const char *p, PBP_VEC *v) {
+PB_INLINE void PBP_KIND(load)(const int count, const char *p, PBP_VEC *v) {
 #if PBP_TILE_KIND == 0
     v[0] = *(const PBP_MEM *)p;
     if (count > 1) v[1] = *(const PBP_MEM *)(p + PB_VECTOR_BYTES);
@@ -45,7 +45,7 @@ PBP_INLINE void PBP_KIND(load)(const int count, const char *p, PBP_VEC *v) {
 #endif
 }
 
-PBP_INLINE void PBP_KIND(tile_body)(const int R, const int NV, const pb_tile *t, const char *a, char *c,
+PB_INLINE void PBP_KIND(tile_body)(const int R, const int NV, const pb_tile *t, const char *a, char *c,
                                     const char *residual, const char *ahead) {
     PBP_VEC acc[32];
     const char *b = t->b;
